@@ -1,0 +1,164 @@
+"""Reading settings from the environment.
+
+A value that cannot be read never stops the import of the settings: it is kept in ``problems`` and becomes a system
+check with an id and a hint, so that the operator sees every mistake at once and not one per start.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+
+@dataclass(frozen=True)
+class Problem:
+    name: str
+    message: str
+    hint: str
+
+
+problems: list[Problem] = []
+
+TRUE = {"1", "true", "yes", "on"}
+FALSE = {"0", "false", "no", "off", ""}
+
+
+def read_env_file(path: Path) -> None:
+    """Lines of ``NAME=value``; what the environment already holds wins."""
+    if not path.is_file():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        name, separator, value = line.partition("=")
+        name = name.strip().removeprefix("export ").strip()
+        if not separator or not name or name.startswith("#"):
+            continue
+        value = value.strip()
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        os.environ.setdefault(name, value)
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, default).strip()
+
+
+def words(name: str, default: str = "") -> list[str]:
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def flag(name: str, default: bool = False) -> bool:
+    value = text(name, "1" if default else "0").lower()
+    if value not in TRUE | FALSE:
+        problems.append(
+            Problem(name, f"{name} is {value!r}, which is neither yes nor no.", f"Use {name}=1 or {name}=0.")
+        )
+        return default
+    return value in TRUE
+
+
+def number(name: str, default: int, *, least: int = 0, most: int = 10**9) -> int:
+    value = text(name, str(default))
+    try:
+        parsed = int(value)
+    except ValueError:
+        problems.append(Problem(name, f"{name} is {value!r}, which is not a whole number.", f"Use {name}={default}."))
+        return default
+    if not least <= parsed <= most:
+        hint = f"Use a number from {least} to {most}."
+        problems.append(Problem(name, f"{name} is {parsed}, which is out of range.", hint))
+        return default
+    return parsed
+
+
+def database(url: str) -> dict[str, Any]:
+    """``sqlite:///relative/or//absolute`` or ``mysql://user:password@host:port/name?unix_socket=…``."""
+    parts = urlsplit(url)
+    if parts.scheme == "sqlite":
+        path = unquote(parts.path).removeprefix("/")
+        if path:
+            return _sqlite(path)
+    if parts.scheme in {"mysql", "mariadb"} and parts.path.strip("/"):
+        try:
+            return _mariadb(parts)
+        except ValueError:
+            pass  # a port that is no number: reported below
+    problems.append(
+        Problem(
+            "DATABASE_URL",
+            "DATABASE_URL cannot be read.",
+            "Use sqlite:///var/holdpoint.sqlite3 or mysql://user:password@host:3306/name",
+        )
+    )
+    return _sqlite(":memory:")
+
+
+def _sqlite(path: str) -> dict[str, Any]:
+    if path != ":memory:":
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "OPTIONS": {
+            # Deferred transactions fail at once with "database is locked" when a reader becomes a writer;
+            # immediate ones queue up behind the busy timeout.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+        },
+        # A file, not memory: several processes must see the same test database.
+        "TEST": {"NAME": f"{path}.test" if path != ":memory:" else None},
+    }
+
+
+def _mariadb(parts: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "charset": "utf8mb4",
+        "isolation_level": "read committed",
+        "init_command": "SET SESSION sql_mode='STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+    }
+    options.update(parse_qsl(parts.query))
+    return {
+        "ENGINE": "django.db.backends.mysql",
+        "NAME": unquote(parts.path).strip("/"),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "OPTIONS": options,
+        "CONN_MAX_AGE": 60,
+        "CONN_HEALTH_CHECKS": True,
+        "TEST": {"CHARSET": "utf8mb4", "COLLATION": "utf8mb4_unicode_ci"},
+    }
+
+
+def email(url: str) -> dict[str, Any]:
+    """``smtp://user:password@host:port`` (``smtps``, ``smtp+tls``), ``folder:///path``, ``console:`` or ``memory:``."""
+    parts = urlsplit(url)
+    backend = "django.core.mail.backends."
+    if parts.scheme == "console":
+        return {"EMAIL_BACKEND": f"{backend}console.EmailBackend"}
+    if parts.scheme == "memory":
+        return {"EMAIL_BACKEND": f"{backend}locmem.EmailBackend"}
+    if parts.scheme == "folder":
+        folder = unquote(parts.path).removeprefix("/")
+        return {"EMAIL_BACKEND": f"{backend}filebased.EmailBackend", "EMAIL_FILE_PATH": folder}
+    try:
+        port = parts.port
+    except ValueError:
+        port = -1
+    if parts.scheme in {"smtp", "smtps", "smtp+tls"} and parts.hostname and port != -1:
+        return {
+            "EMAIL_BACKEND": f"{backend}smtp.EmailBackend",
+            "EMAIL_HOST": parts.hostname,
+            "EMAIL_PORT": port or {"smtp": 25, "smtps": 465, "smtp+tls": 587}[parts.scheme],
+            "EMAIL_HOST_USER": unquote(parts.username or ""),
+            "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+            "EMAIL_USE_SSL": parts.scheme == "smtps",
+            "EMAIL_USE_TLS": parts.scheme == "smtp+tls",
+            "EMAIL_TIMEOUT": 20,
+        }
+    problems.append(
+        Problem("EMAIL_URL", "EMAIL_URL cannot be read.", "Use smtp://user:password@host:25 or folder:///var/mail")
+    )
+    return {"EMAIL_BACKEND": f"{backend}console.EmailBackend"}

@@ -1,0 +1,167 @@
+"""One file, read top-down. Every value comes from the environment or `.env`; `docs/configuration.md` lists them."""
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from config import environment as env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env.read_env_file(BASE_DIR / os.environ.get("HOLDPOINT_ENV_FILE", ".env"))
+
+# --- What it is ---------------------------------------------------------------------------------------------------
+
+DEBUG = env.flag("DEBUG")
+SECRET_KEY = env.text("SECRET_KEY") or ("debug-only-" + "not-a-secret-" * 4 if DEBUG else "")
+BASE_URL = env.text("BASE_URL", "http://localhost:8000").rstrip("/")
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]", urlsplit(BASE_URL).hostname or ""]
+CSRF_TRUSTED_ORIGINS = [BASE_URL] if urlsplit(BASE_URL).hostname else []
+
+INSTALLED_APPS = [
+    "tenants",
+    "checkpoints",
+    "desk",
+    "unfold",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "rest_framework",
+]
+
+MIDDLEWARE = [
+    "config.middleware.RequestId",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- Where it keeps things ----------------------------------------------------------------------------------------
+
+DATABASES = {"default": env.database(env.text("DATABASE_URL", f"sqlite:///{BASE_DIR / 'var' / 'holdpoint.sqlite3'}"))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+STATIC_URL = "/static/"
+STATIC_ROOT = BASE_DIR / "staticfiles"
+WHITENOISE_USE_FINDERS = DEBUG
+WHITENOISE_MAX_AGE = 60 if DEBUG else 86400
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+
+# --- Who signs in -------------------------------------------------------------------------------------------------
+
+AUTH_USER_MODEL = "tenants.User"
+AUTHENTICATION_BACKENDS = ["tenants.signin.EmailBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
+]
+LOGIN_URL = "admin:login"
+SIGN_IN_LINK_HOURS = env.number("SIGN_IN_LINK_HOURS", 48, least=1, most=24 * 30)
+PASSWORD_RESET_TIMEOUT = SIGN_IN_LINK_HOURS * 3600
+
+SECURE = BASE_URL.startswith("https://")
+SESSION_COOKIE_SECURE = SECURE
+CSRF_COOKIE_SECURE = SECURE
+SECURE_SSL_REDIRECT = env.flag("SECURE_SSL_REDIRECT", SECURE)
+SECURE_HSTS_SECONDS = env.number("SECURE_HSTS_SECONDS", 31536000 if SECURE else 0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE
+SECURE_HSTS_PRELOAD = SECURE
+SECURE_REFERRER_POLICY = "same-origin"
+# Only a proxy that always sets this header may be trusted with it.
+if env.flag("TRUST_PROXY"):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+X_FRAME_OPTIONS = "DENY"
+
+# --- Words and time -----------------------------------------------------------------------------------------------
+
+LANGUAGE_CODE = "en"
+USE_I18N = True
+USE_TZ = True
+# Rows are in UTC; tenants have their own zone for what people read. Anything else makes MariaDB ask for zone tables.
+TIME_ZONE = "UTC"
+
+# --- The API ------------------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "tenants.authentication.ApiKeyAuthentication",
+        "tenants.authentication.TenantSessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["tenants.authentication.HasTenant"],
+    "DEFAULT_PARSER_CLASSES": ["checkpoints.api.parsing.StrictJSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "checkpoints.api.parsing.AlwaysJSON",
+    "EXCEPTION_HANDLER": "checkpoints.api.problems.handle",
+    "UNAUTHENTICATED_USER": None,
+    "DEFAULT_METADATA_CLASS": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+API_BODY_BYTES = env.number("API_BODY_BYTES", 2 * 1024 * 1024, least=1024)
+API_JSON_DEPTH = env.number("API_JSON_DEPTH", 32, least=1, most=200)
+DATA_UPLOAD_MAX_MEMORY_SIZE = API_BODY_BYTES
+
+# --- Jobs ---------------------------------------------------------------------------------------------------------
+
+SWEEP_EXPIRE_SECONDS = env.number("SWEEP_EXPIRE_SECONDS", 300, least=1)
+SWEEP_REROUTE_SECONDS = env.number("SWEEP_REROUTE_SECONDS", 300, least=1)
+SWEEP_BATCH = env.number("SWEEP_BATCH", 300, least=1, most=5000)
+
+# --- Mail ---------------------------------------------------------------------------------------------------------
+
+globals().update(env.email(env.text("EMAIL_URL", f"folder:///{BASE_DIR / 'var' / 'mail'}")))
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "Holdpoint <holdpoint@localhost>")
+
+# --- The admin ----------------------------------------------------------------------------------------------------
+
+UNFOLD = {
+    "SITE_TITLE": "Holdpoint",
+    "SITE_HEADER": "Holdpoint",
+    "SITE_SUBHEADER": "Decisions that programs wait for",
+    "SITE_SYMBOL": "front_hand",
+    "SHOW_HISTORY": False,
+    "SHOW_VIEW_ON_SITE": False,
+    "SIDEBAR": {"navigation": "desk.navigation.sections"},
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": env.text("LOG_LEVEL", "INFO")},
+    # A refused request is an answer, not an incident.
+    "loggers": {"django.request": {"level": "ERROR"}, "django.security.DisallowedHost": {"level": "CRITICAL"}},
+}

@@ -1,0 +1,41 @@
+import uuid
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import include, path
+
+from tenants.signin import sign_in_by_link
+
+handler400 = "checkpoints.api.problems.bad_request"
+handler403 = "checkpoints.api.problems.forbidden"
+handler404 = "checkpoints.api.problems.not_found"
+handler500 = "checkpoints.api.problems.server_error"
+
+
+def home(request: HttpRequest) -> HttpResponse:
+    return redirect("admin:index")
+
+
+def decide(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
+    return redirect("admin:checkpoints_checkpoint_change", checkpoint_id)
+
+
+def health(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("ok\n", content_type="text/plain")
+
+
+api = "checkpoints.api.urls"
+
+urlpatterns = [
+    path("", home, name="home"),
+    path("healthz", health),
+    path("decide/<uuid:checkpoint_id>", decide, name="decide"),
+    path("sign-in/<str:who>/<str:token>/", sign_in_by_link, name="sign-in-link"),
+    path("admin/", admin.site.urls),
+    path("v1/", include(api)),
+    # Addresses that clients of the older documents use.
+    path("v1/modules/scaicore/", include(api)),
+    path("v1/scaicore/", include(api)),
+    path("api/v1/scaicore/", include(api)),
+]
