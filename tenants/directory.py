@@ -1,0 +1,91 @@
+"""Questions about a tenant's people. Every answer is of this moment: nothing here is remembered."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenants.models import TENANT_ADMIN, Core, Delegation, Group, Membership, Tenant, User, normal_email
+
+
+def looks_like_email(value: str) -> bool:
+    local, at, domain = value.partition("@")
+    return bool(at and local and domain) and "@" not in domain and not any(character.isspace() for character in value)
+
+
+def membership_of(tenant: Tenant, value: str) -> Membership | None:
+    """By email or user id; also a switched-off one, so that callers can say why somebody is refused."""
+    rows = Membership.objects.for_tenant(tenant).select_related("user")
+    if looks_like_email(value):
+        return rows.filter(user__email=normal_email(value)).first()
+    try:
+        return rows.filter(user_id=uuid.UUID(value)).first()
+    except ValueError:
+        return None
+
+
+def account_of(email: str) -> User | None:
+    return User.objects.filter(email=normal_email(email)).first()
+
+
+def group_named(tenant: Tenant, slug: str) -> Group | None:
+    return Group.objects.for_tenant(tenant).filter(slug=slug.lower()).first()
+
+
+def members_of_group(tenant: Tenant, slug: str) -> list[User]:
+    rows = Membership.objects.for_tenant(tenant).active().filter(groups__slug=slug.lower(), groups__tenant=tenant)
+    return [row.user for row in rows.select_related("user").order_by("user__email")]
+
+
+def holders_of_role(tenant: Tenant, name: str) -> list[User]:
+    rows = Membership.objects.for_tenant(tenant).active().filter(roles__name=name.lower(), roles__tenant=tenant)
+    return [row.user for row in rows.select_related("user").order_by("user__email")]
+
+
+def admins_of(tenant: Tenant) -> list[User]:
+    return holders_of_role(tenant, TENANT_ADMIN)
+
+
+def latest_delegation(core: Core, *, at: datetime) -> Delegation | None:
+    return (
+        Delegation.objects.for_tenant(core.tenant)
+        .current(at)
+        .filter(core=core)
+        .select_related("delegate__user")
+        .order_by("-starts_at", "-id")
+        .first()
+    )
+
+
+def delegate_of(core: Core, *, at: datetime) -> User | None:
+    delegation = latest_delegation(core, at=at)
+    if delegation is None or not delegation.delegate.is_active or not delegation.delegate.user.is_active:
+        return None
+    return delegation.delegate.user
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What one person is in one tenant right now: the facts that policy decides on."""
+
+    user: User
+    is_member: bool
+    roles: frozenset[str]
+    groups: frozenset[str]
+
+    @property
+    def is_admin(self) -> bool:
+        return self.user.is_superuser or TENANT_ADMIN in self.roles
+
+
+def standing(tenant: Tenant, user: User) -> Standing:
+    membership = (
+        Membership.objects.for_tenant(tenant).active().filter(user=user).prefetch_related("roles", "groups").first()
+    )
+    if membership is None or not user.is_active:
+        return Standing(user=user, is_member=False, roles=frozenset(), groups=frozenset())
+    return Standing(
+        user=user,
+        is_member=True,
+        roles=frozenset(role.name for role in membership.roles.all()),
+        groups=frozenset(group.slug for group in membership.groups.all()),
+    )
