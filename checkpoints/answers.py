@@ -1,0 +1,121 @@
+"""Options as programs give them, and an answer checked against them. The same for page, admin and API."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from checkpoints.errors import FieldErrors, InvalidDecision
+from checkpoints.models import Checkpoint
+
+RESERVED = "default"
+OPTION_KEYS = {"id", "label", "description", "variant", "requires_comment"}
+OPTION_LENGTH = 100
+MOST_OPTIONS = 100
+TEXT_LENGTH = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    id: str
+    label: str
+    description: str = ""
+    variant: str = ""
+    requires_comment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody said; ``check`` turns it into a resolution or refuses it."""
+
+    decision: str | None = None
+    response: str | dict[str, Any] | None = None
+    comment: str = ""
+
+
+def options_of(checkpoint: Checkpoint) -> list[Option]:
+    """What can be chosen; empty means that any word will do."""
+    if checkpoint.options:
+        return [read_option(given) for given in checkpoint.options]
+    if checkpoint.checkpoint_type == "debug_breakpoint":
+        return [Option("continue", "Continue")]
+    return []
+
+
+def read_option(given: str | dict[str, Any]) -> Option:
+    if isinstance(given, str):
+        return Option(given, given)
+    return Option(
+        id=given["id"],
+        label=given.get("label") or given["id"],
+        description=given.get("description") or "",
+        variant=given.get("variant") or "",
+        requires_comment=bool(given.get("requires_comment")),
+    )
+
+
+def problems_with_options(options: Any) -> list[str]:
+    """Everything wrong with a list of options, each message naming the place."""
+    if not isinstance(options, list):
+        return ["Give a list of strings, or of objects with an id."]
+    if len(options) > MOST_OPTIONS:
+        return [f"At most {MOST_OPTIONS} options."]
+    found: list[str] = []
+    seen: set[str] = set()
+    for place, given in enumerate(options):
+        if trouble := _trouble_with_option(given):
+            found.append(f"Option {place}: {trouble}")
+            continue
+        identity = given if isinstance(given, str) else given["id"]
+        if identity in seen:
+            found.append(f"Option {place}: the id “{identity}” is used twice.")
+        seen.add(identity)
+    return found
+
+
+def _trouble_with_option(given: Any) -> str:
+    if isinstance(given, dict):
+        if unknown := sorted(set(given) - OPTION_KEYS):
+            return f"unknown key “{unknown[0]}”; known: {', '.join(sorted(OPTION_KEYS))}."
+        for name in ("label", "description", "variant"):
+            if given.get(name) is not None and not isinstance(given[name], str):
+                return f"{name} must be a string."
+        if not isinstance(given.get("requires_comment", False), bool):
+            return "requires_comment must be true or false."
+        given = given.get("id")
+    if not isinstance(given, str) or not given.strip():
+        return "give a string, or an object whose id is a string that is not blank."
+    if len(given) > OPTION_LENGTH:
+        return f"the id has more than {OPTION_LENGTH} characters."
+    if given == RESERVED:
+        return f"“{RESERVED}” is a reserved id."
+    return ""
+
+
+def check(checkpoint: Checkpoint, answer: Answer) -> dict[str, Any]:
+    """The resolution this answer makes, without its way; refused with every fault named at once."""
+    wrong: FieldErrors = {}
+    options = {option.id: option for option in options_of(checkpoint)}
+    decision = answer.decision
+    freeform = checkpoint.checkpoint_type == "freeform"
+    if not decision and freeform and (not options or "answered" in options):
+        decision = "answered"
+    if trouble := _trouble_with_decision(decision, list(options)):
+        wrong["decision"] = [trouble]
+    if freeform and (not isinstance(answer.response, str) or not answer.response.strip()):
+        wrong["response"] = ["This question needs an answer in words: send response as a string that is not blank."]
+    chosen = options.get(decision or "")
+    if chosen is not None and chosen.requires_comment and not answer.comment.strip():
+        wrong["comment"] = [f"“{chosen.label}” needs a comment."]
+    if wrong:
+        raise InvalidDecision(wrong, checkpoint)
+    return {"decision": decision, "response": answer.response, "comment": answer.comment or None}
+
+
+def _trouble_with_decision(decision: str | None, known: list[str]) -> str:
+    choices = f"Choose one of: {', '.join(known)}." if known else "Say what was decided, such as approve."
+    if not decision or not decision.strip():
+        return f"No decision was given. {choices}"
+    if decision == RESERVED:
+        return f"“{RESERVED}” cannot be chosen by anybody: it is what expiry decides. {choices}"
+    if known and decision not in known:
+        return f"“{decision[:OPTION_LENGTH]}” is not an option. {choices}"
+    return ""

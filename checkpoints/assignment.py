@@ -1,0 +1,128 @@
+"""One raw string → who is asked. A pure parser that never raises, then a look into the tenant's directory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from checkpoints.models import AssigneeType
+from tenants import directory
+from tenants.models import Core, Tenant, User, normal_email
+
+RAW_LENGTH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    raw: str
+    type: AssigneeType
+    value: str
+    reason: str = ""
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        return {"type": str(self.type), "value": self.value, "reason": self.reason or None}
+
+    def columns(self) -> dict[str, Any]:
+        return {
+            "assignee_raw": self.raw,
+            "assignee_type": self.type,
+            "assignee_value": self.value,
+            "assignee_resolved": self.resolved,
+        }
+
+    def unrouted(self, reason: str) -> "Assignment":
+        return Assignment(self.raw, AssigneeType.UNROUTED, "", reason)
+
+
+def parse(raw: str | None) -> Assignment:
+    given = raw or ""
+    nobody = Assignment(given, AssigneeType.UNROUTED, "")
+    text = given.strip()
+    if not text:
+        return nobody.unrouted("The program named nobody.")
+    prefix, colon, value = (part.strip() for part in text.partition(":"))
+    kind = prefix.lower()
+    if kind == AssigneeType.DELEGATED_USER:
+        return Assignment(given, AssigneeType.DELEGATED_USER, "")
+    if not colon:
+        return Assignment(given, AssigneeType.USER, normal_email(text))
+    if kind not in {AssigneeType.USER, AssigneeType.GROUP, AssigneeType.ROLE}:
+        return nobody.unrouted(f"Nobody knows the prefix “{prefix}:”. Use user:, group:, role: or delegated_user.")
+    if not value:
+        return nobody.unrouted(f"“{text}” names no {kind}.")
+    return Assignment(given, AssigneeType(kind), value.lower())
+
+
+def resolve(raw: str | None, *, tenant: Tenant, core: Core, at: datetime) -> Assignment:
+    """Parse, then ask the directory. Where it leads to nobody, the reason is a sentence for an admin."""
+    assignment = parse(raw)
+    return LOOK_UPS[assignment.type](assignment, tenant, core, at)
+
+
+def _user(assignment: Assignment, tenant: Tenant, core: Core, at: datetime) -> Assignment:
+    membership = directory.membership_of(tenant, assignment.value)
+    if membership is None:
+        if directory.looks_like_email(assignment.value):
+            return assignment
+        return assignment.unrouted(f"No member of {tenant.name} has the id “{assignment.value}”.")
+    if not membership.user.is_active:
+        return assignment.unrouted(f"The account of {membership.user.email} is disabled.")
+    if not membership.is_active:
+        return assignment.unrouted(f"{membership.user.email} is no longer a member of {tenant.name}.")
+    return assignment
+
+
+def _group(assignment: Assignment, tenant: Tenant, core: Core, at: datetime) -> Assignment:
+    if directory.group_named(tenant, assignment.value) is None:
+        return assignment.unrouted(f"There is no group “{assignment.value}” in {tenant.name}.")
+    if not directory.members_of_group(tenant, assignment.value):
+        return assignment.unrouted(f"The group “{assignment.value}” has no active members.")
+    return assignment
+
+
+def _role(assignment: Assignment, tenant: Tenant, core: Core, at: datetime) -> Assignment:
+    if not directory.holders_of_role(tenant, assignment.value):
+        return assignment.unrouted(f"Nobody in {tenant.name} holds the role “{assignment.value}”.")
+    return assignment
+
+
+def _delegated_user(assignment: Assignment, tenant: Tenant, core: Core, at: datetime) -> Assignment:
+    delegate = directory.delegate_of(core, at=at)
+    if delegate is None:
+        return assignment.unrouted(f"The core “{core.slug}” is not delegated to anybody active at the moment.")
+    return Assignment(assignment.raw, assignment.type, delegate.email)
+
+
+def _nobody(assignment: Assignment, tenant: Tenant, core: Core, at: datetime) -> Assignment:
+    return assignment
+
+
+LOOK_UPS: dict[str, Callable[[Assignment, Tenant, Core, datetime], Assignment]] = {
+    AssigneeType.USER: _user,
+    AssigneeType.GROUP: _group,
+    AssigneeType.ROLE: _role,
+    AssigneeType.DELEGATED_USER: _delegated_user,
+    AssigneeType.UNROUTED: _nobody,
+}
+
+
+def people(assignment: Assignment, *, tenant: Tenant) -> list[str]:
+    """The addresses this assignment reaches now, for previews and messages."""
+    match assignment.type:
+        case AssigneeType.GROUP:
+            return [user.email for user in directory.members_of_group(tenant, assignment.value)]
+        case AssigneeType.ROLE:
+            return [user.email for user in directory.holders_of_role(tenant, assignment.value)]
+        case AssigneeType.USER:
+            membership = directory.membership_of(tenant, assignment.value)
+            return [membership.user.email if membership else assignment.value]
+        case AssigneeType.DELEGATED_USER:
+            return [assignment.value]
+        case _:
+            return []
+
+
+def is_person(user: User, value: str) -> bool:
+    """Is this stored email or user id this person?"""
+    return bool(value) and value in {user.email, str(user.pk)}

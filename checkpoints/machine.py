@@ -1,0 +1,34 @@
+"""The state machine, on one screen: which command may leave which state, and where it leads."""
+
+from checkpoints.errors import AlreadyCancelled, AlreadyExpired, AlreadyResolved, Refusal
+from checkpoints.models import Checkpoint, Status
+
+P, R, E, C = Status.PENDING, Status.RESOLVED, Status.EXPIRED, Status.CANCELLED
+
+#  command        from    to
+TABLE: dict[str, dict[Status, frozenset[Status]]] = {
+    "resolve":   {P: frozenset({R})},
+    "cancel":    {P: frozenset({C})},
+    "supersede": {P: frozenset({C})},
+    "reassign":  {P: frozenset({P})},
+    "claim":     {P: frozenset({P})},
+    "release":   {P: frozenset({P})},
+    "extend":    {P: frozenset({P})},
+    "remind":    {P: frozenset({P})},
+    "comment":   {P: frozenset({P})},
+    "expire":    {P: frozenset({R, E, C})},
+    "escalate":  {P: frozenset({P})},
+    "reroute":   {P: frozenset({P})},
+}  # fmt: skip
+
+ENDED: dict[str, type[Refusal]] = {R: AlreadyResolved, E: AlreadyExpired, C: AlreadyCancelled}
+
+
+def check(checkpoint: Checkpoint, command: str) -> None:
+    """Refuses, by the state it is in, a command that cannot leave it."""
+    if checkpoint.status not in TABLE[command]:
+        raise ENDED[checkpoint.status](checkpoint)
+
+
+def leads_to(command: str, before: str, after: str) -> bool:
+    return after in TABLE[command].get(Status(before), frozenset())
