@@ -1,0 +1,24 @@
+"""The only writer of the checkpoint row. Every verb is one short transaction: the guarded change and one event."""
+
+from checkpoints.lifecycle.creating import Draft, create
+from checkpoints.lifecycle.deciding import cancel, comment, resolve
+from checkpoints.lifecycle.expiring import expire_batch, expire_one, set_aside
+from checkpoints.lifecycle.routing import claim, reassign, release, reroute
+from checkpoints.lifecycle.timing import extend, remind
+
+__all__ = [
+    "Draft",
+    "cancel",
+    "claim",
+    "comment",
+    "create",
+    "expire_batch",
+    "expire_one",
+    "extend",
+    "reassign",
+    "release",
+    "remind",
+    "reroute",
+    "resolve",
+    "set_aside",
+]

@@ -1,0 +1,161 @@
+"""The one guarded change of the row, single and batch.
+
+The row is read without a lock, the change is planned, and the swap takes effect only if ``row_version`` is still what
+was read; otherwise the plan is made again on the fresh row. So whoever loses a race is judged by the winner's outcome,
+and no lock is held while anybody thinks.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django.db import connection, models
+
+from checkpoints import errors, events, machine, policy
+from checkpoints.lifecycle.transactions import attempt
+from checkpoints.models import Checkpoint, Event
+from tenants.actors import Actor
+
+TRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    event: str
+    sets: dict[str, Any]
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class Lost(Exception):
+    """Somebody else changed the row between reading and swapping."""
+
+
+Plan = Callable[[Checkpoint, policy.Verdict], Change | None]
+
+
+def change(
+    checkpoint: Checkpoint,
+    *,
+    command: str,
+    actor: Actor,
+    at: datetime,
+    plan: Plan,
+    replay: Callable[[Checkpoint], bool] | None = None,
+    if_version: int | None = None,
+) -> Checkpoint:
+    """Check, plan, swap; a plan that returns None leaves everything as it is."""
+    row = checkpoint
+    for _ in range(TRIES):
+        if replay is not None and replay(row):
+            return row
+        if if_version is not None and row.row_version != if_version:
+            raise errors.Stale(row)
+        machine.check(row, command)
+        verdict = policy.verdict(actor, command, row, at=at)
+        verdict.enforce(row)
+        planned = plan(row, verdict)
+        if planned is None:
+            return row
+        try:
+            columns = attempt(partial(swap, row, planned, command=command, actor=actor, at=at))
+        except Lost:
+            row = Checkpoint.objects.select_related("core", "tenant").get(pk=row.pk)
+        else:
+            # Only now: a try that was rolled back must leave the row in memory as it was read.
+            return _with(row, columns)
+    raise errors.Busy(row)
+
+
+def swap(row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: datetime) -> dict[str, Any]:
+    """Row and event, in the caller's transaction; raises Lost when the row has moved on."""
+    event, columns = _prepare(row, planned, command=command, actor=actor, at=at)
+    if not Checkpoint.objects.filter(pk=row.pk, row_version=row.row_version).update(**columns):
+        raise Lost
+    event.save(force_insert=True)
+    return columns
+
+
+def swap_many(rows: Iterable[tuple[Checkpoint, Change, Actor]], *, command: str, at: datetime) -> None:
+    """The same for some hundreds of rows at once: one statement per shape of change, events in bulk."""
+    pending_events: list[Event] = []
+    shapes: dict[tuple[str, ...], list[tuple[Checkpoint, dict[str, Any]]]] = {}
+    for row, planned, actor in rows:
+        event, columns = _prepare(row, planned, command=command, actor=actor, at=at)
+        pending_events.append(event)
+        shapes.setdefault(tuple(columns), []).append((row, columns))
+    for names, changes in shapes.items():
+        if _update_many(names, changes) != len(changes):
+            raise Lost
+    Event.objects.bulk_create(pending_events)
+
+
+def _prepare(
+    row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: datetime
+) -> tuple[Event, dict[str, Any]]:
+    after = planned.sets.get("status", row.status)
+    if not machine.leads_to(command, row.status, after):
+        raise AssertionError(f"{command} does not lead from {row.status} to {after}")
+    event = events.build(
+        actor=actor,
+        subject_id=row.pk,
+        sequence=row.event_count + 1,
+        previous_digest=row.event_head,
+        type=f"checkpoint.{planned.event}",
+        at=at,
+        data={
+            "detail": plain(planned.detail),
+            "before": {name: plain(getattr(row, name)) for name in planned.sets},
+            "after": {name: plain(value) for name, value in planned.sets.items()},
+        },
+    )
+    columns = planned.sets | {
+        "row_version": row.row_version + 1,
+        "event_count": row.event_count + 1,
+        "event_head": event.digest,
+        "updated_at": at,
+    }
+    return event, columns
+
+
+def _update_many(names: tuple[str, ...], changes: list[tuple[Checkpoint, dict[str, Any]]]) -> int:
+    meta = Checkpoint._meta
+    fields: list[Any] = [meta.get_field(name) for name in names]
+    quote = connection.ops.quote_name
+    assignments = ", ".join(f"{quote(column.column)} = %s" for column in fields)
+    key, version = meta.get_field("id"), meta.get_field("row_version")
+    statement = (
+        f"UPDATE {quote(meta.db_table)} SET {assignments} "  # noqa: S608 (names come from the model)
+        f"WHERE {quote('id')} = %s AND {quote('row_version')} = %s"
+    )
+    parameters = [
+        [column.get_db_prep_save(columns[name], connection) for name, column in zip(names, fields, strict=True)]
+        + [key.get_db_prep_save(row.pk, connection), version.get_db_prep_save(row.row_version, connection)]
+        for row, columns in changes
+    ]
+    with connection.cursor() as cursor:
+        cursor.executemany(statement, parameters)
+        return int(cursor.rowcount)
+
+
+def _with(row: Checkpoint, columns: dict[str, Any]) -> Checkpoint:
+    for name, value in columns.items():
+        setattr(row, name, value)
+    return row
+
+
+def plain(value: Any) -> Any:
+    """As it will read back from the event's JSON."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, uuid.UUID):
+        return str(value)
+    if isinstance(value, models.TextChoices):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return value

@@ -1,0 +1,159 @@
+"""Expire and escalate: time, without anybody's word."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+
+from checkpoints import assignment, deadlines, errors
+from checkpoints.lifecycle.change import Change, change, swap_many
+from checkpoints.lifecycle.deciding import closing
+from checkpoints.lifecycle.routing import moved_to
+from checkpoints.lifecycle.transactions import attempt
+from checkpoints.models import Checkpoint, ExpiryAction, Status
+from tenants import actors
+from tenants.models import Core
+
+RETRY_AFTER = timedelta(hours=1)
+
+
+@dataclass(slots=True)
+class LookUps:
+    """A batch asks the directory once per target, not once per row."""
+
+    at: datetime
+    found: dict[tuple[Any, ...], assignment.Assignment] = field(default_factory=dict)
+
+    def resolve(self, row: Checkpoint, raw: str) -> assignment.Assignment:
+        key = (row.tenant_id, row.core_id, raw)
+        if key not in self.found:
+            self.found[key] = assignment.resolve(raw, tenant=row.tenant, core=row.core, at=self.at)
+        return self.found[key]
+
+
+def expire_batch(*, at: datetime, size: int) -> list[Checkpoint]:
+    """Ends (or escalates) up to ``size`` due rows in one transaction; what another sweeper holds is skipped."""
+
+    def work() -> list[Checkpoint]:
+        rows = _lock_due(at=at, size=size)
+        look_ups = LookUps(at)
+        planned = [(row, plan_expiry(row, look_ups), actors.clock(row.tenant)) for row in rows]
+        for command in ("expire", "escalate"):
+            chosen = [entry for entry in planned if _command(entry[1]) == command]
+            if chosen:
+                swap_many(chosen, command=command, at=at)
+        return rows
+
+    return attempt(work)
+
+
+def _lock_due(*, at: datetime, size: int) -> list[Checkpoint]:
+    due = Checkpoint.objects.due(at).order_by("expires_at")
+    if connection.features.has_select_for_update_skip_locked:
+        due = due.select_for_update(skip_locked=True)
+    rows = list(due[:size])
+    # Not joined: MariaDB would lock the tenants' rows too, and a second sweeper would find nothing.
+    cores = Core.objects.select_related("tenant").in_bulk({row.core_id for row in rows})
+    for row in rows:
+        row.core = cores[row.core_id]
+        row.tenant = row.core.tenant
+    return rows
+
+
+def expire_one(checkpoint: Checkpoint, *, at: datetime) -> Checkpoint:
+    """The same for one row, when its batch failed."""
+    look_ups = LookUps(at)
+    command = _command(plan_expiry(checkpoint, look_ups))
+    return change(
+        checkpoint,
+        command=command,
+        actor=actors.clock(checkpoint.tenant),
+        at=at,
+        plan=lambda row, verdict: plan_expiry(row, look_ups) if row.is_overdue(at=at) else None,
+    )
+
+
+def set_aside(checkpoint: Checkpoint, *, error: str, at: datetime) -> None:
+    """One bad row must not stop the others: its error is shown, and it is tried again later."""
+    Checkpoint.objects.filter(pk=checkpoint.pk, status=Status.PENDING).update(
+        sweep_error=error[:2000], sweep_retry_at=at + RETRY_AFTER
+    )
+
+
+def _command(planned: Change) -> str:
+    return "escalate" if planned.event == "escalated" else "expire"
+
+
+def plan_expiry(row: Checkpoint, look_ups: LookUps) -> Change:
+    return PLANS[ExpiryAction(row.expiry_action)](row, look_ups)
+
+
+def _cancel(row: Checkpoint, look_ups: LookUps) -> Change:
+    sets = closing(Status.CANCELLED, "expired", actors.clock(row.tenant), look_ups.at)
+    return Change("cancelled", sets, {"reason": "expired"})
+
+
+def _expire(row: Checkpoint, look_ups: LookUps) -> Change:
+    sets = closing(Status.EXPIRED, "expired", actors.clock(row.tenant), look_ups.at)
+    return Change("expired", sets, {"reason": "expired"})
+
+
+def _default_option(row: Checkpoint, look_ups: LookUps) -> Change:
+    resolution = {"decision": "default", "auto_expired": True, "option": row.default_option}
+    return _resolved(resolution, look_ups.at)
+
+
+def _approve(row: Checkpoint, look_ups: LookUps) -> Change:
+    resolution = {"decision": "approve", "response": None, "comment": None, "auto_expired": True, "via": "timeout"}
+    return _resolved(resolution, look_ups.at)
+
+
+def _resolved(resolution: dict[str, Any], at: datetime) -> Change:
+    sets = {
+        "status": Status.RESOLVED,
+        "resolution": resolution,
+        "resolved_by": "timeout",
+        "resolved_at": at,
+        "claimed_by": "",
+        "claimed_at": None,
+        "next_reminder_at": None,
+    }
+    return Change("resolved", sets, {"decision": resolution["decision"], "auto_expired": True})
+
+
+def _escalate(row: Checkpoint, look_ups: LookUps) -> Change:
+    target = row.escalation_target
+    if not target:
+        return _expire(row, look_ups)
+    if not isinstance(row.escalation_chain, list):
+        raise errors.InvalidInput({"escalation_chain": ["Not a list."]}, row)
+    found = look_ups.resolve(row, target)
+    remaining = row.escalation_chain[row.escalation_step : row.escalation_step + 1]
+    sets = moved_to(row, found) | {
+        "escalation_target": remaining[0] if remaining else None,
+        "escalation_step": row.escalation_step + 1,
+        "expires_at": deadlines.next_deadline(timeout_raw=row.timeout_raw, window_s=row.window_s, at=look_ups.at),
+        "sweep_error": "",
+        "sweep_retry_at": None,
+    }
+    if row.reminder_interval_m:
+        sets["next_reminder_at"] = look_ups.at + timedelta(minutes=row.reminder_interval_m)
+    story = {
+        "from": row.assignee_raw,
+        "to": target,
+        "assignee_resolved": found.resolved,
+        "step": row.escalation_step + 1,
+    }
+    return Change("escalated", sets, story)
+
+
+PLANS: dict[ExpiryAction, Callable[[Checkpoint, LookUps], Change]] = {
+    ExpiryAction.NONE: _expire,
+    ExpiryAction.REJECT: _expire,
+    ExpiryAction.CANCEL: _cancel,
+    ExpiryAction.DEFAULT_OPTION: _default_option,
+    ExpiryAction.APPROVE: _approve,
+    ExpiryAction.ESCALATE: _escalate,
+}

@@ -1,0 +1,32 @@
+"""One short transaction, tried again where the database asks for that."""
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import OperationalError, connection, transaction
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+# MariaDB: a row changed under a snapshot, a lock waited for too long, a deadlock. All three mean "once more, from the
+# start"; the second one rolls back only its statement, so the transaction is always left as a whole.
+ONCE_MORE = {1020, 1205, 1213}
+TRIES = 5
+
+
+def attempt(work: Callable[[], Result]) -> Result:
+    """Runs ``work`` in a transaction. Inside somebody else's it runs once: only the outermost can be repeated."""
+    outermost = not connection.in_atomic_block
+    for left in reversed(range(TRIES if outermost else 1)):
+        try:
+            with transaction.atomic():
+                return work()
+        except OperationalError as error:
+            if not left or not error.args or error.args[0] not in ONCE_MORE:
+                raise
+            logger.info("The database asked for another try (%s)", error.args[0])
+            time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 (jitter, not a secret)
+    raise AssertionError("unreachable")
