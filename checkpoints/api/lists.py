@@ -1,0 +1,171 @@
+"""Filters and cursor pages: read off an index, never counted, never skipped over."""
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.db.models import Q, QuerySet
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.utils.urls import remove_query_param, replace_query_param
+
+from checkpoints import assignment
+from checkpoints.api import represent
+from checkpoints.api.parsing import trouble_with
+from checkpoints.api.problems import flat
+from checkpoints.api.shapes import Moment
+from checkpoints.models import AssigneeType, Checkpoint, Priority, Routing, Status
+
+PAGE_SIZE = 50
+LARGEST_PAGE = 200
+
+
+def _word(column: str, known: list[str]) -> Callable[[str], Q]:
+    def condition(value: str) -> Q:
+        if value not in known:
+            raise ValueError(f"“{value[:60]}” is not known. Use one of: {', '.join(known)}.")
+        return Q(**{column: value})
+
+    return condition
+
+
+def _exactly(column: str) -> Callable[[str], Q]:
+    return lambda value: Q(**{column: value})
+
+
+def _moment(look_up: str) -> Callable[[str], Q]:
+    def condition(value: str) -> Q:
+        try:
+            return Q(**{look_up: Moment().to_internal_value(value)})
+        except ValidationError as error:
+            raise ValueError(" ".join(flat(error.detail))) from error
+
+    return condition
+
+
+def _priority(value: str) -> Q:
+    if value not in Priority.words():
+        raise ValueError(f"“{value[:60]}” is not known. Use one of: {', '.join(Priority.words())}.")
+    return Q(priority=Priority.named(value))
+
+
+def _assignee(value: str) -> Q:
+    parsed = assignment.parse(value)
+    if parsed.type == AssigneeType.UNROUTED:
+        raise ValueError(parsed.reason)
+    if parsed.type == AssigneeType.DELEGATED_USER:
+        return Q(assignee_type=parsed.type)
+    return Q(assignee_type=parsed.type, assignee_value=parsed.value)
+
+
+FILTERS: dict[str, Callable[[str], Q]] = {
+    "status": _word("status", Status.values),
+    "priority": _priority,
+    "checkpoint_type": _exactly("checkpoint_type"),
+    "assignee": _assignee,
+    "assignee_type": _word("assignee_type", AssigneeType.values),
+    "core_id": _exactly("core__slug"),
+    "flow_name": _exactly("flow_name"),
+    "execution_id": _exactly("execution_id"),
+    "instance_key": _exactly("instance_key"),
+    "routing": _word("routing", Routing.values),
+    "created_after": _moment("created_at__gt"),
+    "created_before": _moment("created_at__lt"),
+    "expires_before": _moment("expires_at__lt"),
+}
+ORDERS = ("newest", "urgent")
+PAGING = ("cursor", "page_size", "order")
+
+
+def filtered(request: Request, rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
+    wrong: dict[str, list[str]] = {}
+    for name in request.query_params:
+        if name in PAGING:
+            continue
+        value = str(request.query_params[name])
+        try:
+            if name not in FILTERS:
+                raise ValueError(f"Unknown filter. Known: {', '.join([*FILTERS, *PAGING])}.")
+            if trouble := trouble_with(value):
+                raise ValueError(trouble)
+            rows = rows.filter(FILTERS[name](value))
+        except ValueError as error:
+            wrong[name[:100]] = [str(error)]
+    if wrong:
+        raise ValidationError(wrong)
+    return rows
+
+
+def page(request: Request, rows: QuerySet[Checkpoint]) -> dict[str, Any]:
+    size, order = _size(request), _order(request)
+    backwards, position = _cursor(request, order)
+    rows = rows.order_by(*_ordering(order, backwards))
+    if position:
+        rows = rows.filter(_beyond(order, backwards, position))
+    found = list(rows.select_related("core", "tenant")[: size + 1])
+    more, found = len(found) > size, found[:size]
+    if backwards:
+        found.reverse()
+    after = more if not backwards else True
+    before = bool(position) if not backwards else more
+    return {
+        "next": _link(request, order, found[-1], backwards=False) if found and after else None,
+        "previous": _link(request, order, found[0], backwards=True) if found and before else None,
+        "results": [represent.checkpoint(row) for row in found],
+    }
+
+
+def _size(request: Request) -> int:
+    given = request.query_params.get("page_size", str(PAGE_SIZE))
+    if given.isascii() and given.isdigit() and len(given) <= 4 and 1 <= int(given) <= LARGEST_PAGE:
+        return int(given)
+    raise ValidationError({"page_size": [f"Give a number from 1 to {LARGEST_PAGE}."]})
+
+
+def _order(request: Request) -> str:
+    order = str(request.query_params.get("order", ORDERS[0]))
+    if order not in ORDERS:
+        raise ValidationError({"order": [f"Use one of: {', '.join(ORDERS)}."]})
+    return order
+
+
+def _ordering(order: str, backwards: bool) -> list[str]:
+    if order == "newest":
+        return ["id"] if backwards else ["-id"]
+    return ["-priority", "-id"] if backwards else ["priority", "id"]
+
+
+def _beyond(order: str, backwards: bool, position: list[Any]) -> Q:
+    if order == "newest":
+        return Q(id__gt=position[0]) if backwards else Q(id__lt=position[0])
+    identity, priority = position
+    if backwards:
+        return Q(priority__lte=priority) & (Q(priority__lt=priority) | Q(id__lt=identity))
+    return Q(priority__gte=priority) & (Q(priority__gt=priority) | Q(id__gt=identity))
+
+
+def _link(request: Request, order: str, row: Checkpoint, *, backwards: bool) -> str:
+    position: list[Any] = [str(row.pk)] + ([row.priority] if order == "urgent" else [])
+    text = json.dumps([order[0], "p" if backwards else "n", *position], separators=(",", ":"))
+    cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+    address = remove_query_param(request.build_absolute_uri(), "cursor")
+    return replace_query_param(address, "cursor", cursor)
+
+
+def _cursor(request: Request, order: str) -> tuple[bool, list[Any]]:
+    given = request.query_params.get("cursor")
+    if given is None:
+        return False, []
+    try:
+        padded = given.encode("ascii") + b"=" * (-len(given) % 4)
+        spoken, direction, identity, *rest = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if spoken != order[0] or direction not in ("n", "p") or len(rest) != (order == "urgent"):
+            raise ValueError
+        if rest and (not isinstance(rest[0], int) or rest[0] not in Priority.values):
+            raise ValueError
+        return direction == "p", [uuid.UUID(identity), *rest]
+    except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
+        raise ValidationError({"cursor": ["Use the next or previous address of a page as it is."]}) from error

@@ -1,0 +1,128 @@
+"""Reading a request: JSON only, bounded, and nothing in it that a database would choke on."""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from django.conf import settings
+from rest_framework.exceptions import APIException, ParseError, ValidationError
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+
+CHUNK = 64 * 1024
+
+
+class TooLarge(APIException):
+    status_code = 413
+    default_code = "too_large"
+
+
+class LengthRequired(APIException):
+    status_code = 411
+    default_code = "invalid"
+    default_detail = "Send a Content-Length: bodies in chunks are not read."
+
+
+class AlwaysJSON(BaseContentNegotiation):
+    """There is one format; an Accept header for another one is no reason to refuse."""
+
+    def select_parser(self, request: Any, parsers: Any) -> Any:
+        media_type = (request.content_type or "").partition(";")[0].strip().lower()
+        return parsers[0] if media_type == "application/json" else None
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class StrictJSONParser(BaseParser):
+    media_type = "application/json"
+
+    def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
+        return loads(read_bounded(stream, int(stream.META.get("CONTENT_LENGTH") or 0)))
+
+
+def read_bounded(stream: Any, announced: int) -> bytes:
+    limit = settings.API_BODY_BYTES
+    if announced > limit:
+        raise TooLarge(f"The body has {announced:,} bytes; at most {limit:,} are read.")
+    parts: list[bytes] = []
+    size = 0
+    while chunk := stream.read(CHUNK):
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(f"The body has more than {limit:,} bytes.")
+        parts.append(chunk)
+    if size < announced:
+        raise ParseError("The body ended before its announced length.")
+    return b"".join(parts)
+
+
+def loads(body: bytes) -> Any:
+    overflow = False
+
+    def finite(text: str) -> float:
+        nonlocal overflow
+        value = float(text)
+        overflow = overflow or math.isinf(value)
+        return value
+
+    def refuse(constant: str) -> NoReturn:
+        raise ParseError(f"{constant} is not JSON.")
+
+    try:
+        value = json.loads(body.decode("utf-8"), parse_float=finite, parse_constant=refuse)
+    except UnicodeDecodeError as error:
+        raise ParseError(f"The body is not UTF-8 (byte {error.start}).") from error
+    except RecursionError as error:
+        raise too_deep() from error
+    except json.JSONDecodeError as error:
+        raise ParseError(f"Malformed JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from error
+    except ValueError as error:
+        raise ParseError("A number in the body has too many digits.") from error
+    # The walk names the place of a fault; a body without any sign of one is spared it.
+    escapes = body.lower()
+    nested = body.count(b"[") + body.count(b"{") > settings.API_JSON_DEPTH
+    if overflow or nested or b"\\u0000" in escapes or b"\\ud" in escapes:
+        refuse_poison(value)
+    return value
+
+
+def too_deep() -> TooLarge:
+    return TooLarge(f"The JSON is nested more than {settings.API_JSON_DEPTH} levels deep.")
+
+
+def refuse_poison(value: Any) -> None:
+    for place, found, depth in walk(value):
+        if depth > settings.API_JSON_DEPTH:
+            raise too_deep()
+        trouble = trouble_with(found)
+        if trouble:
+            raise ValidationError({place or "body": [trouble]})
+
+
+def trouble_with(value: Any) -> str:
+    if isinstance(value, float) and math.isinf(value):
+        return "The number is too large."
+    if isinstance(value, str):
+        if "\x00" in value:
+            return "NUL characters are not allowed."
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            return "Half of a surrogate pair is not a character."
+    return ""
+
+
+def walk(root: Any) -> Iterator[tuple[str, Any, int]]:
+    """Every value (and every key) with its place and depth, without recursion."""
+    stack: list[tuple[str, Any, int]] = [("", root, 0)]
+    while stack:
+        place, value, depth = stack.pop()
+        yield place, value, depth + (1 if isinstance(value, dict | list) else 0)
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                # A poisoned key is reported at its parent: naming it would repeat the poison.
+                yield place or "body", name, depth
+                safe = name if not trouble_with(name) else "…"
+                stack.append((f"{place}.{safe}" if place else safe, inner, depth + 1))
+        elif isinstance(value, list):
+            stack.extend((f"{place}[{index}]", inner, depth + 1) for index, inner in enumerate(value))
