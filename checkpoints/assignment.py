@@ -1,5 +1,6 @@
 """One raw string → who is asked. A pure parser that never raises, then a look into the tenant's directory."""
 
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +11,7 @@ from tenants import directory
 from tenants.models import Core, Tenant, User, normal_email
 
 RAW_LENGTH = 300
+TOO_LONG = f"At most {RAW_LENGTH} characters."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,23 @@ def parse(raw: str | None) -> Assignment:
     if kind == AssigneeType.DELEGATED_USER:
         return Assignment(given, AssigneeType.DELEGATED_USER, "")
     if not colon:
-        return Assignment(given, AssigneeType.USER, normal_email(text))
+        kind, value = AssigneeType.USER.value, text
     if kind not in {AssigneeType.USER, AssigneeType.GROUP, AssigneeType.ROLE}:
         return nobody.unrouted(f"Nobody knows the prefix “{prefix}:”. Use user:, group:, role: or delegated_user.")
     if not value:
         return nobody.unrouted(f"“{text}” names no {kind}.")
-    return Assignment(given, AssigneeType(kind), value.lower())
+    value = normal_person(value) if kind == AssigneeType.USER else value.lower()
+    if len(value) > RAW_LENGTH:
+        return nobody.unrouted(f"The name of the {kind} is too long: at most {RAW_LENGTH} characters.")
+    return Assignment(given, AssigneeType(kind), value)
+
+
+def normal_person(value: str) -> str:
+    """One spelling per person: an email in lower case, or a user id as the database writes it."""
+    try:
+        return str(uuid.UUID(value))
+    except ValueError:
+        return normal_email(value)
 
 
 def resolve(raw: str | None, *, tenant: Tenant, core: Core, at: datetime) -> Assignment:

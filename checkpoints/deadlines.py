@@ -1,13 +1,16 @@
 """Time: spans as programs write them, and the deadline of the next round."""
 
+import math
 import re
 from datetime import datetime, timedelta
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-SHORT = re.compile(r"(?P<count>\d{1,10})(?P<unit>[smhd])")
+SECONDS = re.compile(r"(?P<whole>-?\d{1,12})(?:\.\d+)?", re.ASCII)
+SHORT = re.compile(r"(?P<count>\d{1,10})(?P<unit>[smhd])", re.ASCII)
 ISO = re.compile(
     r"P(?:(?P<weeks>\d{1,6})W)?(?:(?P<days>\d{1,6})D)?"
-    r"(?:T(?:(?P<hours>\d{1,8})H)?(?:(?P<minutes>\d{1,8})M)?(?:(?P<seconds>\d{1,10})(?:\.\d+)?S)?)?"
+    r"(?:T(?:(?P<hours>\d{1,8})H)?(?:(?P<minutes>\d{1,8})M)?(?:(?P<seconds>\d{1,10})(?:\.\d+)?S)?)?",
+    re.ASCII,
 )
 LONGEST = timedelta(days=3660)
 FORMS = "Use seconds (90), 15m, 24h, 3d or ISO 8601 (PT24H)."
@@ -29,14 +32,14 @@ def parse_span(raw: str | int | float) -> timedelta:
 
 
 def _seconds(raw: str | int | float) -> int | None:
-    if isinstance(raw, bool):
+    if isinstance(raw, bool) or (isinstance(raw, float) and math.isnan(raw)):
         return None
     if isinstance(raw, int | float):
         # A number beyond any calendar must not become an overflow.
         return int(max(min(raw, 10**12), -(10**12)))
     text = raw.strip()
-    if re.fullmatch(r"-?\d{1,12}", text, re.ASCII):
-        return int(text)
+    if plain := SECONDS.fullmatch(text):
+        return int(plain["whole"])
     if short := SHORT.fullmatch(text.lower()):
         return int(short["count"]) * UNITS[short["unit"]]
     iso = ISO.fullmatch(text.upper())

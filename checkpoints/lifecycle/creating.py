@@ -18,6 +18,7 @@ from tenants.models import CORE_SLUG, Core, core_slug_validator
 
 PROMPT_LENGTH = 100_000
 CHAIN_LENGTH = 20
+REQUESTER_LENGTH = 254
 
 
 @dataclass(slots=True)
@@ -60,7 +61,7 @@ def create(draft: Draft, *, actor: Actor) -> Checkpoint:
     if wrong:
         raise errors.InvalidInput(wrong)
 
-    core = Core.objects.get_or_create(tenant=actor.tenant, slug=draft.core_id)[0]
+    core: Core = attempt(lambda: Core.objects.get_or_create(tenant=actor.tenant, slug=draft.core_id)[0])
     core.tenant = actor.tenant
     assigned = assignment.resolve(draft.assignee, tenant=actor.tenant, core=core, at=now)
     target, chain = _escalation(draft)
@@ -84,7 +85,8 @@ def create(draft: Draft, *, actor: Actor) -> Checkpoint:
         context=draft.context,
         priority=Priority.named(draft.priority),
         expires_at=expires_at,
-        window_s=round((expires_at - now).total_seconds()) if expires_at else None,
+        # At least a second: without a span the next round of an escalation would have no deadline.
+        window_s=max(1, round((expires_at - now).total_seconds())) if expires_at else None,
         timeout_raw="" if draft.timeout is None else str(draft.timeout).strip(),
         expiry_action=draft.expiry_action,
         escalation_target=target,
@@ -148,6 +150,9 @@ def _problems(draft: Draft, *, at: datetime) -> errors.FieldErrors:
     if "options" not in wrong:
         _check_option_names(draft, wrong)
     _check_escalation(draft, wrong)
+    for name in ("assignee", "escalation_target"):
+        if len(getattr(draft, name) or "") > assignment.RAW_LENGTH:
+            wrong[name] = [assignment.TOO_LONG]
     if draft.reminder_interval_m is not None and draft.reminder_interval_m < 1:
         wrong["reminder_interval_m"] = ["Give whole minutes, at least 1."]
     if draft.forbid_requester and not draft.requested_by.strip():
@@ -210,6 +215,8 @@ def _requester(draft: Draft, wrong: errors.FieldErrors) -> str:
     parsed = assignment.parse(draft.requested_by)
     if parsed.type != AssigneeType.USER:
         wrong["requested_by"] = ["Name one person: an email address or a user id."]
+    elif len(parsed.value) > REQUESTER_LENGTH:
+        wrong["requested_by"] = [f"At most {REQUESTER_LENGTH} characters."]
     return parsed.value
 
 

@@ -20,6 +20,8 @@ def reassign(
 ) -> Checkpoint:
     """An admin or a key to anybody; an assignee hands over to one active member of the tenant."""
     now = timezone.now()
+    if len(assignee) > assignment.RAW_LENGTH:
+        raise errors.InvalidInput({"assignee": [assignment.TOO_LONG]}, checkpoint)
 
     def plan(row: Checkpoint, verdict: policy.Verdict) -> Change:
         found = assignment.resolve(assignee, tenant=row.tenant, core=row.core, at=now)
