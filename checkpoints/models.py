@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Self
 
 from django.db import models
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from tenants.directory import Standing
@@ -93,7 +93,12 @@ class CheckpointSet(TenantQuerySet):
 
 
 def assigned_to(standing: Standing, *, at: datetime) -> Q:
-    delegated = Delegation.objects.current(at).filter(delegate__user=standing.user).values("core")
+    current = Delegation.objects.current(at)
+    # As in the directory: where two overlap, the later start wins.
+    later = current.filter(core=OuterRef("core")).filter(
+        Q(starts_at__gt=OuterRef("starts_at")) | Q(starts_at=OuterRef("starts_at"), id__gt=OuterRef("id"))
+    )
+    delegated = current.filter(~Exists(later), delegate__user=standing.user).values("core")
     assigned = Q(assignee_type=AssigneeType.USER, assignee_value__in=[standing.user.email, str(standing.user.pk)])
     assigned |= Q(assignee_type=AssigneeType.DELEGATED_USER, core__in=delegated)
     if standing.groups:

@@ -60,7 +60,7 @@ def visible(actor: Actor, *, at: datetime) -> CheckpointSet:
     standing = directory.standing(actor.tenant, actor.user)
     if standing.is_admin or AUDITOR in standing.roles:
         return rows
-    return rows.visible_to(standing, at=at)
+    return rows.visible_to(standing, at=at) if standing.is_member else rows.none()
 
 
 def verdict(actor: Actor, command: str, checkpoint: Checkpoint, *, at: datetime) -> Verdict:
@@ -153,8 +153,10 @@ def _claim(command: str, checkpoint: Checkpoint, standing: Standing, at: datetim
 
 def _release(command: str, checkpoint: Checkpoint, standing: Standing, at: datetime) -> Verdict:
     claimant = checkpoint.claimant(at=at)
-    if claimant in {"", standing.user.email} and assignee_because(checkpoint, standing, at=at):
+    if claimant == standing.user.email:
         return Verdict(True, "It is their own claim.")
+    if not claimant and assignee_because(checkpoint, standing, at=at):
+        return Verdict(True, "No claim lasts any more, and it is assigned to them.")
     if standing.is_admin:
         return Verdict(True, "A tenant admin may release any claim.")
     if claimant:

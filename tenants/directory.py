@@ -74,7 +74,7 @@ class Standing:
 
     @property
     def is_admin(self) -> bool:
-        return self.user.is_superuser or TENANT_ADMIN in self.roles
+        return (self.user.is_superuser and self.user.is_active) or TENANT_ADMIN in self.roles
 
 
 def standing(tenant: Tenant, user: User) -> Standing:
