@@ -20,6 +20,8 @@ class Problem:
 
 problems: list[Problem] = []
 
+MAIL = "django.core.mail.backends."
+MAIL_PORTS = {"smtp": 25, "smtps": 465, "smtp+tls": 587}
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 
@@ -71,25 +73,40 @@ def number(name: str, default: int, *, least: int = 0, most: int = 10**9) -> int
     return parsed
 
 
+def one_of(name: str, known: tuple[str, ...], default: str) -> str:
+    value = text(name, default).upper()
+    if value not in known:
+        problems.append(Problem(name, f"{name} is {value!r}, which is not known.", f"Use one of: {', '.join(known)}."))
+        return default
+    return value
+
+
+def host_of(url: str) -> str:
+    """Empty where there is none, or where the address cannot be read: a system check says so."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def database(url: str) -> dict[str, Any]:
     """``sqlite:///relative/or//absolute`` or ``mysql://user:password@host:port/name?unix_socket=…``."""
-    parts = urlsplit(url)
-    if parts.scheme == "sqlite":
-        path = unquote(parts.path).removeprefix("/")
-        if path:
-            return _sqlite(path)
-    if parts.scheme in {"mysql", "mariadb"} and parts.path.strip("/"):
-        try:
+    hint = "Use sqlite:///var/holdpoint.sqlite3 or mysql://user:password@host:3306/name"
+    try:
+        parts = urlsplit(url)
+        if parts.scheme == "sqlite" and parts.path.strip("/"):
+            return _sqlite(unquote(parts.path).removeprefix("/"))
+        if parts.scheme in {"mysql", "mariadb"} and parts.path.strip("/"):
             return _mariadb(parts)
-        except ValueError:
-            pass  # a port that is no number: reported below
-    problems.append(
-        Problem(
-            "DATABASE_URL",
-            "DATABASE_URL cannot be read.",
-            "Use sqlite:///var/holdpoint.sqlite3 or mysql://user:password@host:3306/name",
+        problem = "DATABASE_URL cannot be read."
+    except ValueError:  # a port that is no number, half an IPv6 address
+        problem = "DATABASE_URL cannot be read."
+    except OSError as error:
+        problem, hint = (
+            f"The folder of DATABASE_URL cannot be used: {error.strerror}.",
+            "Name a folder you may write to.",
         )
-    )
+    problems.append(Problem("DATABASE_URL", problem, hint))
     return _sqlite(":memory:")
 
 
@@ -117,7 +134,9 @@ def _mariadb(parts: Any) -> dict[str, Any]:
         "isolation_level": "read committed",
         "init_command": "SET SESSION sql_mode='STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
     }
-    options.update(parse_qsl(parts.query))
+    for name, value in parse_qsl(parts.query):
+        # The driver wants its timeouts as numbers.
+        options[name] = int(value) if name.endswith("_timeout") else value
     return {
         "ENGINE": "django.db.backends.mysql",
         "NAME": unquote(parts.path).strip("/"),
@@ -134,31 +153,36 @@ def _mariadb(parts: Any) -> dict[str, Any]:
 
 def email(url: str) -> dict[str, Any]:
     """``smtp://user:password@host:port`` (``smtps``, ``smtp+tls``), ``folder:///path``, ``console:`` or ``memory:``."""
-    parts = urlsplit(url)
-    backend = "django.core.mail.backends."
-    if parts.scheme == "console":
-        return {"EMAIL_BACKEND": f"{backend}console.EmailBackend"}
-    if parts.scheme == "memory":
-        return {"EMAIL_BACKEND": f"{backend}locmem.EmailBackend"}
-    if parts.scheme == "folder":
-        folder = unquote(parts.path).removeprefix("/")
-        return {"EMAIL_BACKEND": f"{backend}filebased.EmailBackend", "EMAIL_FILE_PATH": folder}
     try:
-        port = parts.port
+        if found := _email(urlsplit(url)):
+            return {name: f"{MAIL}{value}" if name == "EMAIL_BACKEND" else value for name, value in found.items()}
     except ValueError:
-        port = -1
-    if parts.scheme in {"smtp", "smtps", "smtp+tls"} and parts.hostname and port != -1:
+        pass  # a port that is no number, half an IPv6 address: reported below
+    problems.append(
+        Problem("EMAIL_URL", "EMAIL_URL cannot be read.", "Use smtp://user:password@host:25 or folder:///var/mail")
+    )
+    return {"EMAIL_BACKEND": f"{MAIL}console.EmailBackend"}
+
+
+def _email(parts: Any) -> dict[str, Any]:
+    if parts.scheme == "console":
+        return {"EMAIL_BACKEND": "console.EmailBackend"}
+    if parts.scheme == "memory":
+        return {"EMAIL_BACKEND": "locmem.EmailBackend"}
+    if parts.scheme == "folder" and parts.path.strip("/"):
         return {
-            "EMAIL_BACKEND": f"{backend}smtp.EmailBackend",
+            "EMAIL_BACKEND": "filebased.EmailBackend",
+            "EMAIL_FILE_PATH": unquote(parts.path).removeprefix("/"),
+        }
+    if parts.scheme in MAIL_PORTS and parts.hostname:
+        return {
+            "EMAIL_BACKEND": "smtp.EmailBackend",
             "EMAIL_HOST": parts.hostname,
-            "EMAIL_PORT": port or {"smtp": 25, "smtps": 465, "smtp+tls": 587}[parts.scheme],
+            "EMAIL_PORT": parts.port or MAIL_PORTS[parts.scheme],
             "EMAIL_HOST_USER": unquote(parts.username or ""),
             "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
             "EMAIL_USE_SSL": parts.scheme == "smtps",
             "EMAIL_USE_TLS": parts.scheme == "smtp+tls",
             "EMAIL_TIMEOUT": 20,
         }
-    problems.append(
-        Problem("EMAIL_URL", "EMAIL_URL cannot be read.", "Use smtp://user:password@host:25 or folder:///var/mail")
-    )
-    return {"EMAIL_BACKEND": f"{backend}console.EmailBackend"}
+    return {}

@@ -21,3 +21,15 @@ class RequestId:
         response = self.get_response(request)
         response["X-Request-ID"] = request_id
         return response
+
+
+class OnlyUtf8:
+    """Addresses and forms are UTF-8, whatever charset the request names: some names are no text encoding at all."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.encoding is not None:
+            request.encoding = "utf-8"
+        return self.get_response(request)

@@ -1,8 +1,9 @@
 """One file, read top-down. Every value comes from the environment or `.env`; `docs/configuration.md` lists them."""
 
 import os
+import sys
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote
 
 from config import environment as env
 
@@ -14,15 +15,16 @@ env.read_env_file(BASE_DIR / os.environ.get("HOLDPOINT_ENV_FILE", ".env"))
 DEBUG = env.flag("DEBUG")
 SECRET_KEY = env.text("SECRET_KEY") or ("debug-only-" + "not-a-secret-" * 4 if DEBUG else "")
 BASE_URL = env.text("BASE_URL", "http://localhost:8000").rstrip("/")
-ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]", urlsplit(BASE_URL).hostname or ""]
-CSRF_TRUSTED_ORIGINS = [BASE_URL] if urlsplit(BASE_URL).hostname else []
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]", env.host_of(BASE_URL)]
+CSRF_TRUSTED_ORIGINS = [BASE_URL] if env.host_of(BASE_URL) else []
 
 INSTALLED_APPS = [
     "tenants",
     "checkpoints",
     "desk",
-    "unfold",
-    "django.contrib.admin",
+    # Without its own admin site: the desk's takes that place.
+    "unfold.apps.BasicAppConfig",
+    "desk.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -34,6 +36,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "config.middleware.RequestId",
+    "config.middleware.OnlyUtf8",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -64,20 +67,24 @@ TEMPLATES = [
 
 # --- Where it keeps things ----------------------------------------------------------------------------------------
 
-DATABASES = {"default": env.database(env.text("DATABASE_URL", f"sqlite:///{BASE_DIR / 'var' / 'holdpoint.sqlite3'}"))}
+# As part of an address: the folder of the clone may have any name.
+VAR = quote(str(BASE_DIR / "var"))
+DATABASES = {"default": env.database(env.text("DATABASE_URL", f"sqlite:///{VAR}/holdpoint.sqlite3"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
-WHITENOISE_USE_FINDERS = DEBUG
-WHITENOISE_MAX_AGE = 60 if DEBUG else 86400
+# After collectstatic: compressed, and cached by browsers for good. Before it: straight from the packages.
+COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file()
+COLLECTED_STORAGE = "whitenoise.storage.CompressedManifestStaticFilesStorage"
+PLAIN_STORAGE = "django.contrib.staticfiles.storage.StaticFilesStorage"
+WHITENOISE_USE_FINDERS = not COLLECTED
+WHITENOISE_AUTOREFRESH = False
+WHITENOISE_MAX_AGE = 86400 if COLLECTED else 60
+COLLECTING = "collectstatic" in sys.argv
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-        if DEBUG
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
-    },
+    "staticfiles": {"BACKEND": COLLECTED_STORAGE if COLLECTED or COLLECTING else PLAIN_STORAGE},
 }
 
 # --- Who signs in -------------------------------------------------------------------------------------------------
@@ -141,7 +148,7 @@ SWEEP_BATCH = env.number("SWEEP_BATCH", 300, least=1, most=5000)
 
 # --- Mail ---------------------------------------------------------------------------------------------------------
 
-globals().update(env.email(env.text("EMAIL_URL", f"folder:///{BASE_DIR / 'var' / 'mail'}")))
+globals().update(env.email(env.text("EMAIL_URL", f"folder:///{VAR}/mail")))
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "Holdpoint <holdpoint@localhost>")
 
 # --- The admin ----------------------------------------------------------------------------------------------------
@@ -151,17 +158,21 @@ UNFOLD = {
     "SITE_HEADER": "Holdpoint",
     "SITE_SUBHEADER": "Decisions that programs wait for",
     "SITE_SYMBOL": "front_hand",
+    "SITE_URL": None,
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "desk.navigation.icon"}],
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
+    "STYLES": ["desk.navigation.stylesheet"],
     "SIDEBAR": {"navigation": "desk.navigation.sections"},
 }
 
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": env.text("LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["console"], "level": env.one_of("LOG_LEVEL", LOG_LEVELS, "INFO")},
     # A refused request is an answer, not an incident.
     "loggers": {"django.request": {"level": "ERROR"}, "django.security.DisallowedHost": {"level": "CRITICAL"}},
 }

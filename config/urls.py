@@ -2,7 +2,7 @@ import uuid
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import include, path
 
 from tenants.signin import sign_in_by_link
@@ -14,6 +14,8 @@ handler500 = "checkpoints.api.problems.server_error"
 
 
 def home(request: HttpRequest) -> HttpResponse:
+    if request.user.is_authenticated and not request.user.is_staff:
+        return render(request, "tenants/signed_in.html")
     return redirect("admin:index")
 
 

@@ -1,6 +1,11 @@
 from django.apps import AppConfig
+from django.contrib.admin import apps
 
 
 class DeskConfig(AppConfig):
     name = "desk"
-    verbose_name = "Desk"
+
+
+class AdminConfig(apps.AdminConfig):
+    default_site = "desk.site.Desk"
+    default = False

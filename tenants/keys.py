@@ -21,6 +21,10 @@ class UnknownScope(ValueError):
     pass
 
 
+class DeadKey(ValueError):
+    pass
+
+
 @dataclass(frozen=True)
 class NewKey:
     row: ApiKey
@@ -56,12 +60,19 @@ def create(
 def rotate(key: ApiKey, *, overlap: timedelta = OVERLAP) -> NewKey:
     """A new secret under the same name and family; the old one stays valid for the overlap."""
     now = timezone.now()
+    if not key.is_live(at=now):
+        raise DeadKey("This key has expired or been revoked: make a new one.")
     successor = create(key.tenant, name=key.name, scopes=key.scopes, expires_at=key.expires_at)
     ApiKey.objects.filter(pk=successor.row.pk).update(family=key.family)
     ends = now + overlap if key.expires_at is None else min(now + overlap, key.expires_at)
     ApiKey.objects.filter(pk=key.pk).update(expires_at=ends)
     successor.row.family = key.family
     return successor
+
+
+def revoke(key: ApiKey) -> None:
+    """At once, and for good."""
+    ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
 
 
 def find(secret: str) -> ApiKey | None:

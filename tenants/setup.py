@@ -12,9 +12,13 @@ def create_tenant(slug: str, *, name: str | None = None, time_zone: str = "UTC")
     tenant = Tenant(slug=slug, name=name or slug, time_zone=time_zone)
     tenant.full_clean()
     tenant.save()
-    for role in STANDARD_ROLES:
-        Role.objects.create(tenant=tenant, name=role)
+    add_standard_roles(tenant)
     return tenant
+
+
+def add_standard_roles(tenant: Tenant) -> None:
+    for role in STANDARD_ROLES:
+        Role.objects.get_or_create(tenant=tenant, name=role)
 
 
 @transaction.atomic

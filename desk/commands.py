@@ -1,0 +1,211 @@
+"""What a person on the desk can do to a checkpoint: read the form, call one verb, say what happened."""
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from checkpoints import answers, assignment, errors, lifecycle, machine, policy
+from checkpoints.api.parsing import trouble_with
+from checkpoints.api.problems import STATUS
+from checkpoints.models import Checkpoint
+from desk import stories
+from tenants import actors
+from tenants.actors import Actor
+from tenants.authentication import address_of
+from tenants.models import Group, Membership, Role, Tenant, User
+
+MOST_SUGGESTIONS = 200
+
+
+@dataclass(frozen=True)
+class Outcome:
+    sentence: str = ""
+    refused: errors.Refusal | None = None
+
+    @property
+    def status(self) -> int:
+        return STATUS[self.refused.code] if self.refused else 200
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Whether this person may do this now, and the reason either way."""
+
+    allowed: bool
+    reason: str
+    override: bool
+
+
+def as_identity(given: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(given)
+    except ValueError:
+        return None
+
+
+def actor_for(request: HttpRequest, tenant: Tenant) -> Actor:
+    return actors.person(cast(User, request.user), tenant, via="admin", address=address_of(request))
+
+
+def offers(request: HttpRequest, row: Checkpoint) -> dict[str, Any]:
+    """For the page: every command this person could use now, by policy's own answer."""
+    now = timezone.now()
+    actor = actor_for(request, row.tenant)
+    found: dict[str, Any] = {}
+    for name in COMMANDS.keys() | {"reassign"}:
+        if row.status in machine.TABLE[name]:
+            verdict = policy.verdict(actor, name, row, at=now)
+            found[name] = Offer(verdict.allowed, verdict.reason, verdict.override)
+    # Policy says who may; these say whether there is anything to do.
+    if "release" in found and not row.claimant(at=now):
+        del found["release"]
+    if "claim" in found and row.claimant(at=now) == actor.name:
+        del found["claim"]
+    if "extend" in found and row.expires_at is None:
+        del found["extend"]
+    if found:
+        found["options"] = answers.options_of(row)
+        found["claimant"] = row.claimant(at=now)
+    return found
+
+
+def run(request: HttpRequest, row: Checkpoint, command: str) -> Outcome:
+    form = {name: str(value) for name, value in request.POST.items()}
+    try:
+        return Outcome(COMMANDS[command](row, actor_for(request, row.tenant), form))
+    except errors.Refusal as refusal:
+        return Outcome(refused=refusal)
+
+
+def _resolve(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    answer = answers.Answer(
+        decision=_bounded(form, "decision") or None,
+        response=_bounded(form, "response") or None,
+        comment=_bounded(form, "comment"),
+    )
+    row = lifecycle.resolve(row, actor=actor, answer=answer)
+    return f"Decided: {(row.resolution or {}).get('decision')}. The program goes on with it."
+
+
+def _cancel(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    lifecycle.cancel(row, actor=actor, reason=_bounded(form, "reason"))
+    return "Cancelled. The program will not resume from it."
+
+
+def _claim(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    lifecycle.claim(row, actor=actor)
+    return "It is yours now."
+
+
+def _release(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    lifecycle.release(row, actor=actor)
+    return "Released: anybody who is asked may take it."
+
+
+def _extend(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    row = lifecycle.extend(row, actor=actor, timeout=_bounded(form, "timeout"))
+    return f"The deadline is now {row.expires_at:%d %B %Y, %H:%M} UTC."
+
+
+def _remind(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    lifecycle.remind(row, actor=actor)
+    return "One more reminder has been asked for."
+
+
+def _comment(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    lifecycle.comment(row, actor=actor, text=_bounded(form, "text"))
+    return "Your comment is in the history."
+
+
+COMMANDS: dict[str, Callable[[Checkpoint, Actor, dict[str, str]], str]] = {
+    "resolve": _resolve,
+    "cancel": _cancel,
+    "claim": _claim,
+    "release": _release,
+    "extend": _extend,
+    "remind": _remind,
+    "comment": _comment,
+}
+
+
+def _bounded(form: dict[str, str], name: str) -> str:
+    text = form.get(name, "")
+    if len(text) > answers.TEXT_LENGTH:
+        raise errors.InvalidInput({name: [f"At most {answers.TEXT_LENGTH:,} characters."]})
+    if trouble := trouble_with(text):
+        raise errors.InvalidInput({name: [trouble]})
+    return text
+
+
+def claim_several(request: HttpRequest, rows: Iterable[Checkpoint]) -> tuple[int, list[str]]:
+    return _each(rows, lambda row: lifecycle.claim(row, actor=actor_for(request, row.tenant)))
+
+
+def reassign_several(request: HttpRequest, rows: Iterable[Checkpoint]) -> tuple[int, list[str]]:
+    assignee = str(request.POST.get("assignee", ""))[: assignment.RAW_LENGTH]
+    comment = str(request.POST.get("comment", ""))[: answers.TEXT_LENGTH]
+    return _each(
+        rows,
+        lambda row: lifecycle.reassign(row, actor=actor_for(request, row.tenant), assignee=assignee, comment=comment),
+    )
+
+
+def _each(rows: Iterable[Checkpoint], act: Callable[[Checkpoint], Any]) -> tuple[int, list[str]]:
+    done, refused = 0, []
+    for row in rows:
+        try:
+            act(row)
+            done += 1
+        except errors.Refusal as refusal:
+            refused.append(f"{row}: {refusal.detail}")
+    return done, refused
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Where an assignee string would lead, before anything is changed."""
+
+    rows: list[Checkpoint]
+    sentence: str
+    people: list[str]
+    has_account: bool = True
+
+
+def previews(rows: list[Checkpoint], raw: str) -> list[Preview]:
+    """One per distinct answer: a delegated core may lead each of several checkpoints to somebody else."""
+    now = timezone.now()
+    found: dict[assignment.Assignment, list[Checkpoint]] = {}
+    for row in rows:
+        answer = assignment.resolve(raw[: assignment.RAW_LENGTH], tenant=row.tenant, core=row.core, at=now)
+        found.setdefault(answer, []).append(row)
+    return [_preview(answer, group) for answer, group in found.items()]
+
+
+def _preview(answer: assignment.Assignment, rows: list[Checkpoint]) -> Preview:
+    if answer.reason:
+        return Preview(rows, answer.reason, [])
+    tenant = rows[0].tenant
+    people = assignment.people(answer, tenant=tenant)
+    members = set(
+        Membership.objects.for_tenant(tenant)
+        .active()
+        .filter(user__email__in=people)
+        .values_list("user__email", flat=True)
+    )
+    return Preview(rows, stories.named(answer, rows[0].core), people, has_account=set(people) <= members)
+
+
+def suggestions(tenant: Tenant) -> list[str]:
+    groups = Group.objects.for_tenant(tenant).values_list("slug", flat=True)[:MOST_SUGGESTIONS]
+    roles = Role.objects.for_tenant(tenant).values_list("name", flat=True)[:MOST_SUGGESTIONS]
+    members = Membership.objects.for_tenant(tenant).active().order_by("user__email")
+    return [
+        *(f"group:{slug}" for slug in groups),
+        *(f"role:{name}" for name in roles),
+        *(f"user:{email}" for email in members.values_list("user__email", flat=True)[:MOST_SUGGESTIONS]),
+        "delegated_user",
+    ]

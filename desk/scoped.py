@@ -1,0 +1,169 @@
+"""The admin base of every tenant model: nobody reads, chooses or writes a row of a tenant that is not theirs.
+
+``tests/desk/test_scoping.py`` fails when an admin of a tenant model does not use it.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from django import forms
+from django.contrib import admin
+from django.db.models import ForeignKey, ManyToManyField, Model, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from unfold.admin import ModelAdmin
+
+from desk.listing import UncountedChangeList
+from tenants.models import Membership, Tenant, User
+from tenants.scoping import TenantOwned
+
+
+def looked_after(request: HttpRequest) -> list[Tenant]:
+    """The tenants this person administers or audits; asked once per request."""
+    return _once(request, "_desk_tenants", Tenant.objects.on_the_desk_of)
+
+
+def administered(request: HttpRequest) -> list[Tenant]:
+    return _once(request, "_desk_administered", Tenant.objects.administered_by)
+
+
+def _once(request: HttpRequest, name: str, look_up: Callable[[User], QuerySet[Tenant]]) -> list[Tenant]:
+    if not hasattr(request, name):
+        setattr(request, name, list(look_up(request.user)) if isinstance(request.user, User) else [])
+    return cast(list[Tenant], getattr(request, name))
+
+
+class TenantForm(forms.ModelForm):
+    """Rows that point at each other belong to one tenant, also when a person administers several."""
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if self.instance._state.adding and cleaned.get("tenant"):
+            self.instance.tenant = cleaned["tenant"]
+        tenant = getattr(self.instance, "tenant_id", None)
+        for name, value in cleaned.items():
+            related = list(value) if isinstance(value, QuerySet | list) else [value]
+            if any(isinstance(row, TenantOwned) and row.tenant_id != tenant for row in related):
+                self.add_error(name, "Choose rows of the same tenant.")
+        return cleaned
+
+
+class TenantAdmin(ModelAdmin):
+    form = TenantForm
+    list_per_page = 50
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    warn_unsaved_form = True
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return rows.filter(tenant__in=[tenant.pk for tenant in looked_after(request)]).select_related("tenant")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return UncountedChangeList
+
+    # --- Who may do what ------------------------------------------------------------------------------------------
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return bool(looked_after(request))
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._within(looked_after(request), obj)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._within(administered(request), obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._within(administered(request), obj)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return bool(administered(request))
+
+    def _within(self, tenants: list[Tenant], obj: Any) -> bool:
+        if obj is None:
+            return bool(tenants)
+        return obj.tenant_id in {tenant.pk for tenant in tenants}
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
+        # Django would send people home with a message; somebody else's row and no row must look the same to programs.
+        raise Http404
+
+    # --- The tenant itself ----------------------------------------------------------------------------------------
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fixed = list(super().get_readonly_fields(request, obj))
+        return [*fixed, "tenant"] if obj is not None else fixed
+
+    def get_exclude(self, request: HttpRequest, obj: Any = None) -> Any:
+        hidden = list(super().get_exclude(request, obj) or [])
+        # With one tenant there is nothing to choose.
+        return [*hidden, "tenant"] if len(administered(request)) == 1 and obj is None else hidden
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        columns = list(super().get_list_display(request))
+        return [*columns, "tenant"] if len(looked_after(request)) > 1 else columns
+
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        filters = list(super().get_list_filter(request))
+        return [OwnTenants, *filters] if len(looked_after(request)) > 1 else filters
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        request._desk_row = obj  # type: ignore[attr-defined]
+        form = super().get_form(request, obj, change, **kwargs)
+        if obj is None and len(administered(request)) == 1:
+            only = administered(request)[0]
+
+            class Preset(form):  # type: ignore[misc, valid-type]
+                def __init__(self, *args: Any, **options: Any) -> None:
+                    super().__init__(*args, **options)
+                    self.instance.tenant = only
+
+            return Preset
+        return form
+
+    # --- What can be chosen ---------------------------------------------------------------------------------------
+
+    def formfield_for_foreignkey(self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any) -> Any:
+        kwargs["queryset"] = self.choices(db_field.related_model, request)
+        return self._spelt_out(super().formfield_for_foreignkey(db_field, request, **kwargs), request)
+
+    def formfield_for_manytomany(self, db_field: ManyToManyField, request: HttpRequest, **kwargs: Any) -> Any:
+        kwargs["queryset"] = self.choices(db_field.related_model, request)
+        return self._spelt_out(super().formfield_for_manytomany(db_field, request, **kwargs), request)
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        # No pop-ups to add or change the other row: one page, one thing.
+        for name in ("can_add_related", "can_change_related", "can_delete_related", "can_view_related"):
+            if field is not None and hasattr(field.widget, name):
+                setattr(field.widget, name, False)
+        return field
+
+    def choices(self, model: type[Model], request: HttpRequest) -> QuerySet[Any]:
+        row = getattr(request, "_desk_row", None)
+        tenants = [tenant.pk for tenant in administered(request) if row is None or tenant.pk == row.tenant_id]
+        if model is Tenant:
+            return Tenant.objects.filter(pk__in=tenants)
+        if not issubclass(model, TenantOwned):
+            raise TypeError(f"{model.__name__} belongs to no tenant, so {type(self).__name__} cannot offer it")
+        rows: QuerySet[Any] = model.objects.filter(tenant__in=tenants)
+        return rows.select_related("tenant", *(["user"] if model is Membership else []))
+
+    def _spelt_out(self, field: Any, request: HttpRequest) -> Any:
+        if field is not None and field.queryset.model is not Tenant and len(administered(request)) > 1:
+            # Every tenant has a role "approver": say whose.
+            field.label_from_instance = lambda row: f"{row} · {row.tenant.slug}"
+        return field
+
+
+class OwnTenants(admin.SimpleListFilter):
+    title = "tenant"
+    parameter_name = "tenant"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(tenant.slug, tenant.name) for tenant in looked_after(request)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if not self.value():
+            return queryset
+        # Within what get_queryset allows: a foreign slug finds nothing.
+        return queryset.filter(tenant__slug=self.value())
