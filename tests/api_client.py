@@ -18,12 +18,19 @@ class ApiClient:
         self.headers = {"Authorization": f"Bearer {secret}"} if secret else {}
 
     def request(
-        self, method: str, path: str, body: Any = None, *, raw: bytes | str | None = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        raw: bytes | str | None = None,
+        content_type: str = "application/json",
+        **headers: str,
     ) -> HttpResponse:
         content: bytes | str = raw if raw is not None else ("" if body is None else json.dumps(body))
         sent = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
         return self.client.generic(  # type: ignore[return-value]
-            method, f"{self.root}{path}", content, content_type="application/json", headers=sent
+            method, f"{self.root}{path}", content, content_type=content_type, headers=sent
         )
 
     def create(self, **fields: Any) -> HttpResponse:
@@ -44,3 +51,24 @@ class ApiClient:
     def _path(self, checkpoint: Checkpoint | str, part: str) -> str:
         identity = checkpoint.pk if isinstance(checkpoint, Checkpoint) else checkpoint
         return f"/checkpoints/{identity}" + (f"/{part}" if part else "")
+
+
+PROBLEM = {"type", "title", "status", "detail", "code", "errors", "request_id"}
+
+
+def problem(response: Any, status: int, code: str, *fields: str) -> dict[str, Any]:
+    """The body of a refusal, after a look at everything that each of them promises."""
+    content = response.content.decode()
+    assert response.status_code == status, content
+    assert response["Content-Type"] == "application/problem+json"
+    found: dict[str, Any] = json.loads(content)
+    assert found.keys() >= PROBLEM
+    assert found.keys() <= PROBLEM | {"checkpoint"}
+    assert (found["status"], found["code"]) == (status, code)
+    assert found["type"] == f"urn:holdpoint:problem:{code}"
+    assert found["detail"]
+    assert found["request_id"] == response["X-Request-ID"]
+    for field in fields:
+        assert field in found["errors"], found["errors"]
+    assert all(isinstance(text, str) for texts in found["errors"].values() for text in texts)
+    return found

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from django.db.models import Q, QuerySet
 from rest_framework.exceptions import ValidationError
@@ -82,11 +83,15 @@ PAGING = ("cursor", "page_size", "order")
 
 def filtered(request: Request, rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
     wrong: dict[str, list[str]] = {}
-    for name in request.query_params:
-        if name in PAGING:
-            continue
-        value = str(request.query_params[name])
+    if not _is_utf8(request):
+        raise ValidationError({"query": ["The query string is not UTF-8."]})
+    for name, values in request.query_params.lists():
+        value = str(values[-1])
         try:
+            if len(values) > 1:
+                raise ValueError("Give it once.")
+            if name in PAGING:
+                continue
             if name not in FILTERS:
                 raise ValueError(f"Unknown filter. Known: {', '.join([*FILTERS, *PAGING])}.")
             if trouble := trouble_with(value):
@@ -97,6 +102,15 @@ def filtered(request: Request, rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoin
     if wrong:
         raise ValidationError(wrong)
     return rows
+
+
+def _is_utf8(request: Request) -> bool:
+    """Django would put a replacement character there, and the filter would quietly match nothing."""
+    try:
+        unquote_to_bytes(request.META.get("QUERY_STRING", "").encode("latin-1")).decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
 
 
 def page(request: Request, rows: QuerySet[Checkpoint]) -> dict[str, Any]:

@@ -2,15 +2,21 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from django.conf import settings
+from django.http import HttpRequest, UnreadablePostError
 from rest_framework.exceptions import APIException, ParseError, ValidationError
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 
 CHUNK = 64 * 1024
+# So many times the largest body are read and thrown away before we hang up on somebody.
+DISCARDED = 16
+LONGEST_PLACE = 200
 
 
 class TooLarge(APIException):
@@ -39,7 +45,8 @@ class StrictJSONParser(BaseParser):
     media_type = "application/json"
 
     def parse(self, stream: Any, media_type: Any = None, parser_context: Any = None) -> Any:
-        return loads(read_bounded(stream, int(stream.META.get("CONTENT_LENGTH") or 0)))
+        announced = parser_context["request"].META.get("CONTENT_LENGTH") if parser_context else None
+        return loads(read_bounded(stream, int(announced or 0)))
 
 
 def read_bounded(stream: Any, announced: int) -> bytes:
@@ -58,6 +65,14 @@ def read_bounded(stream: Any, announced: int) -> bytes:
     return b"".join(parts)
 
 
+def discard_rest(request: HttpRequest) -> None:
+    """Read what a refusal left unread: a server that hangs up in the middle of a body takes its own answer with it."""
+    left = DISCARDED * settings.API_BODY_BYTES
+    with suppress(UnreadablePostError):
+        while left > 0 and (chunk := request.read(CHUNK)):
+            left -= len(chunk)
+
+
 def loads(body: bytes) -> Any:
     overflow = False
 
@@ -71,7 +86,8 @@ def loads(body: bytes) -> Any:
         raise ParseError(f"{constant} is not JSON.")
 
     try:
-        value = json.loads(body.decode("utf-8"), parse_float=finite, parse_constant=refuse)
+        text = body.decode("utf-8")
+        value = json.loads(text, parse_float=finite, parse_constant=refuse, object_pairs_hook=once)
     except UnicodeDecodeError as error:
         raise ParseError(f"The body is not UTF-8 (byte {error.start}).") from error
     except RecursionError as error:
@@ -88,6 +104,16 @@ def loads(body: bytes) -> Any:
     return value
 
 
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two values under one name: whichever we took, somebody along the way could have read the other one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        spoken = f"“{twice[:LONGEST_PLACE]}”" if not trouble_with(twice) else "A name"
+        raise ParseError(f"{spoken} is given twice in one object.")
+    return found
+
+
 def too_deep() -> TooLarge:
     return TooLarge(f"The JSON is nested more than {settings.API_JSON_DEPTH} levels deep.")
 
@@ -98,7 +124,7 @@ def refuse_poison(value: Any) -> None:
             raise too_deep()
         trouble = trouble_with(found)
         if trouble:
-            raise ValidationError({place or "body": [trouble]})
+            raise ValidationError({place[:LONGEST_PLACE] or "body": [trouble]})
 
 
 def trouble_with(value: Any) -> str:

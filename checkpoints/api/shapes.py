@@ -7,12 +7,17 @@ from typing import Any
 from django.utils.dateparse import parse_datetime
 from rest_framework import serializers
 
+from checkpoints.api.parsing import TooLarge, walk
 from checkpoints.assignment import RAW_LENGTH
 from checkpoints.deadlines import FORMS
 from checkpoints.lifecycle.deciding import COMMENT_LENGTH
 from checkpoints.models import ExpiryAction, Priority, Routing
 
 LARGEST = 2_147_483_647
+# So many unknown fields are named; a body full of them must not become an answer many times its size.
+MOST_UNKNOWN = 20
+# The event holds the answer three levels down, and MariaDB takes no JSON of more than 31 levels.
+RESPONSE_DEPTH = 24
 
 
 class Text(serializers.CharField):
@@ -27,6 +32,28 @@ class Text(serializers.CharField):
         if not isinstance(data, str):
             self.fail("invalid")
         return data
+
+
+class Assignee(Text):
+    """An assignee string is stored in lower case as well, which makes a few letters longer (İ)."""
+
+    def __init__(self, *, max_length: int = RAW_LENGTH, **options: Any) -> None:
+        super().__init__(max_length=max_length, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        given = super().to_internal_value(data)
+        # What is too long as it was given is reported by the base.
+        if len(given.lower()) > int(self.max_length or 0) >= len(given):
+            self.fail("max_length", max_length=self.max_length)
+        return given
+
+
+class Texts(serializers.ListField):
+    def to_internal_value(self, data: Any) -> Any:
+        # Before a look at the items: a million wrong ones must not become a million messages.
+        if isinstance(data, list) and len(data) > int(self.max_length or 0):
+            self.fail("max_length", max_length=self.max_length)
+        return super().to_internal_value(data)
 
 
 class Whole(serializers.Field):
@@ -79,8 +106,10 @@ class Moment(serializers.Field):
 class Span(serializers.Field):
     default_error_messages = {"invalid": f"Give a span of time. {FORMS}"}
 
-    def to_internal_value(self, data: Any) -> str | int | float:
-        if isinstance(data, bool) or not isinstance(data, str | int | float) or len(str(data)) > 40:
+    def to_internal_value(self, data: Any) -> str | int:
+        if isinstance(data, float) and data.is_integer():
+            data = int(data)
+        if isinstance(data, bool) or not isinstance(data, str | int) or len(str(data)) > 40:
             self.fail("invalid")
         return data
 
@@ -129,6 +158,8 @@ class Shape(serializers.Serializer):
                 wrong[name] = [self.later[name]]
             elif name not in self.fields:
                 wrong[name[:100]] = [f"Unknown field. Known: {', '.join(self.fields)}."]
+            if len(wrong) >= MOST_UNKNOWN:
+                break
         try:
             values = super().to_internal_value(data)
         except serializers.ValidationError as error:
@@ -168,17 +199,17 @@ class Create(Shape):
     options = Anything(required=False, allow_null=True)
     default_option = Text(required=False, allow_null=True, max_length=100)
     hitl_message_id = Text(required=False, max_length=200)
-    assignee = Text(required=False, allow_null=True, max_length=RAW_LENGTH)
-    assignee_raw = Text(required=False, allow_null=True, max_length=RAW_LENGTH)
-    requested_by = Text(required=False, max_length=254)
+    assignee = Assignee(required=False, allow_null=True)
+    assignee_raw = Assignee(required=False, allow_null=True)
+    requested_by = Assignee(required=False, max_length=254)
     forbid_requester = Flag(required=False)
     context = Anything(required=False, allow_null=True)  # type: ignore[assignment]
     priority = Word(Priority.words(), required=False)
     expires_at = Moment(required=False, allow_null=True)
     timeout = Span(required=False, allow_null=True)
     expiry_action = Word(ExpiryAction.values, required=False)
-    escalation_target = Text(required=False, allow_null=True, max_length=RAW_LENGTH)
-    escalation_chain = serializers.ListField(child=Text(max_length=RAW_LENGTH), required=False, max_length=20)
+    escalation_target = Assignee(required=False, allow_null=True)
+    escalation_chain = Texts(child=Assignee(), required=False, max_length=20)
     reminder_interval_m = Whole(least=1, most=5_256_000, required=False, allow_null=True)
     supersedes = Identity(required=False, allow_null=True)
 
@@ -205,6 +236,8 @@ class Resolve(Shape):
         response = values.get("response")
         if response is not None and not isinstance(response, str | dict):
             raise serializers.ValidationError({"response": ["Give a string, or an object of field: value."]})
+        if any(depth > RESPONSE_DEPTH for _, _, depth in walk(response)):
+            raise TooLarge(f"The response is nested more than {RESPONSE_DEPTH} levels deep.")
         if values.pop("edited_args", None) is not None:
             raise serializers.ValidationError({"edited_args": ["This checkpoint has no action to edit."]})
         return values
@@ -215,7 +248,7 @@ class Cancel(Shape):
 
 
 class Reassign(Shape):
-    assignee = Text(allow_null=True, max_length=RAW_LENGTH)
+    assignee = Assignee(allow_null=True)
     comment = Text(required=False, allow_null=True, max_length=COMMENT_LENGTH)
 
 
