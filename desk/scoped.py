@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
-from django.db.models import ForeignKey, ManyToManyField, Model, QuerySet
+from django.db.models import DateTimeField, ForeignKey, ManyToManyField, Model, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from unfold.admin import ModelAdmin
 
@@ -132,6 +132,8 @@ class TenantAdmin(ModelAdmin):
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None and isinstance(db_field, DateTimeField):
+            field.help_text = "In UTC."
         # No pop-ups to add or change the other row: one page, one thing.
         for name in ("can_add_related", "can_change_related", "can_delete_related", "can_view_related"):
             if field is not None and hasattr(field.widget, name):

@@ -169,6 +169,8 @@ class Membership(TenantModel):
     objects: ClassVar[Any] = MembershipSet.as_manager()
 
     class Meta:
+        verbose_name = "person"
+        verbose_name_plural = "people"
         constraints = [models.UniqueConstraint(fields=["tenant", "user"], name="member_once_per_tenant")]
 
     def __str__(self) -> str:

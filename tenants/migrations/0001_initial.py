@@ -196,6 +196,10 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
+            options={
+                "verbose_name": "person",
+                "verbose_name_plural": "people",
+            },
         ),
         migrations.AddField(
             model_name="role",
