@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
+from django.db import OperationalError
 from django.utils import timezone
 
 from checkpoints import lifecycle
 from checkpoints.errors import Refusal
-from checkpoints.models import AssigneeType, Checkpoint, Routing
+from checkpoints.lifecycle.transactions import asks_for_another_try
+from checkpoints.models import AssigneeType, Checkpoint, CheckpointSet, Routing
 
 logger = logging.getLogger(__name__)
 
@@ -44,30 +46,31 @@ def expire_checkpoints(*, now: datetime | None = None, batch: int | None = None)
 
 def _expire_row_by_row(*, at: datetime, size: int) -> Outcome:
     outcome = Outcome()
-    rows = Checkpoint.objects.due(at).select_related("core", "tenant").order_by("expires_at")
-    for row in rows[:size]:
+    due = Checkpoint.objects.due(at)
+    # Only the keys: a row that cannot even be read must not stop the others.
+    for key in list(due.order_by("expires_at").values_list("pk", flat=True)[:size]):
         try:
-            lifecycle.expire_one(row, at=at)
+            lifecycle.expire_one(Checkpoint.objects.select_related("core", "tenant").get(pk=key), at=at)
             outcome.done += 1
-        except Refusal as refusal:
-            if not Checkpoint.objects.due(at).filter(pk=row.pk).exists():
+        except Exception as error:
+            if isinstance(error, OperationalError) and asks_for_another_try(error):
+                continue  # the fault of the moment, not of the row: it stays due
+            if isinstance(error, Refusal) and not due.filter(pk=key).exists():
                 outcome.done += 1  # somebody decided it in the meantime
                 continue
-            lifecycle.set_aside(row, error=f"{type(refusal).__name__}: {refusal}", at=at)
-            outcome.failed += 1
-        except Exception as error:
-            logger.exception("Checkpoint %s could not be expired", row.pk)
-            lifecycle.set_aside(row, error=f"{type(error).__name__}: {error}", at=at)
+            logger.exception("Checkpoint %s could not be expired", key)
+            lifecycle.set_aside(key, error=f"{type(error).__name__}: {error}", at=at)
             outcome.failed += 1
     return outcome
 
 
-def reroute(*, now: datetime | None = None) -> Outcome:
+def reroute(*, now: datetime | None = None, batch: int | None = None) -> Outcome:
     """Rows on which nobody can act any more go to the queue; a delegation that moved takes its rows along.
 
     One look per distinct assignment that waits, not one per row.
     """
     at = now or timezone.now()
+    size = batch or settings.SWEEP_BATCH
     outcome = Outcome()
     waiting = (
         Checkpoint.objects.pending()
@@ -75,18 +78,23 @@ def reroute(*, now: datetime | None = None) -> Outcome:
         .exclude(assignee_type=AssigneeType.UNROUTED)
         .order_by()
     )
-    groups = waiting.values_list("tenant", "core", "assignee_type", "assignee_value", "assignee_raw").distinct()
-    for tenant, core, kind, value, raw in groups.iterator():
-        sample = waiting.filter(
-            tenant=tenant, core=core, assignee_type=kind, assignee_value=value, assignee_raw=raw
-        ).select_related("core", "tenant")
-        for row in sample.iterator():
+    names = ("tenant", "core", "assignee_type", "assignee_value", "assignee_raw")
+    # Read to the end before anything is written: SQLite refuses a write while an older read is still open.
+    for assigned in list(waiting.values(*names).distinct()):
+        _reroute_alike(waiting.filter(**assigned).order_by("id"), outcome, at=at, size=size)
+    return outcome
+
+
+def _reroute_alike(alike: CheckpointSet, outcome: Outcome, *, at: datetime, size: int) -> None:
+    rows = list(alike.select_related("core", "tenant")[:size])
+    while rows:
+        for row in rows:
             before = row.row_version
             try:
                 after = lifecycle.reroute(row, at=at)
             except Refusal:
                 continue  # decided in the meantime
             if after.row_version == before:
-                break  # this assignment still leads to somebody: so do its other rows
+                return  # this assignment still leads to somebody: so do its other rows
             outcome.done += 1
-    return outcome
+        rows = list(alike.filter(id__gt=rows[-1].pk).select_related("core", "tenant")[:size])

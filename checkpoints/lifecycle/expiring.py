@@ -1,13 +1,14 @@
 """Expire and escalate: time, without anybody's word."""
 
+import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
 
-from checkpoints import assignment, deadlines, errors
+from checkpoints import assignment, deadlines, errors, policy
 from checkpoints.lifecycle.change import Change, change, swap_many
 from checkpoints.lifecycle.deciding import closing
 from checkpoints.lifecycle.routing import moved_to
@@ -66,20 +67,20 @@ def expire_one(checkpoint: Checkpoint, *, at: datetime) -> Checkpoint:
     """The same for one row, when its batch failed."""
     look_ups = LookUps(at)
     command = _command(plan_expiry(checkpoint, look_ups))
-    return change(
-        checkpoint,
-        command=command,
-        actor=actors.clock(checkpoint.tenant),
-        at=at,
-        plan=lambda row, verdict: plan_expiry(row, look_ups) if row.is_overdue(at=at) else None,
-    )
+
+    def plan(row: Checkpoint, verdict: policy.Verdict) -> Change | None:
+        planned = plan_expiry(row, look_ups) if row.is_overdue(at=at) else None
+        # Changed in the meantime so that another command is due: left for the next look.
+        return planned if planned is not None and _command(planned) == command else None
+
+    return change(checkpoint, command=command, actor=actors.clock(checkpoint.tenant), at=at, plan=plan)
 
 
-def set_aside(checkpoint: Checkpoint, *, error: str, at: datetime) -> None:
+def set_aside(key: uuid.UUID, *, error: str, at: datetime) -> None:
     """One bad row must not stop the others: its error is shown, and it is tried again later."""
-    Checkpoint.objects.filter(pk=checkpoint.pk, status=Status.PENDING).update(
-        sweep_error=error[:2000], sweep_retry_at=at + RETRY_AFTER
-    )
+    # Whatever a bad row put into its error, the database must be able to hold it.
+    text = error[:2000].encode("utf-8", "backslashreplace").decode().replace("\x00", "")
+    Checkpoint.objects.filter(pk=key, status=Status.PENDING).update(sweep_error=text, sweep_retry_at=at + RETRY_AFTER)
 
 
 def _command(planned: Change) -> str:
@@ -87,7 +88,11 @@ def _command(planned: Change) -> str:
 
 
 def plan_expiry(row: Checkpoint, look_ups: LookUps) -> Change:
-    return PLANS[ExpiryAction(row.expiry_action)](row, look_ups)
+    planned = PLANS[ExpiryAction(row.expiry_action)](row, look_ups)
+    if row.sweep_retry_at is not None:
+        # This time it went through: what was wrong before is wrong no more.
+        return replace(planned, sets=planned.sets | {"sweep_error": "", "sweep_retry_at": None})
+    return planned
 
 
 def _cancel(row: Checkpoint, look_ups: LookUps) -> Change:
@@ -135,8 +140,6 @@ def _escalate(row: Checkpoint, look_ups: LookUps) -> Change:
         "escalation_target": remaining[0] if remaining else None,
         "escalation_step": row.escalation_step + 1,
         "expires_at": deadlines.next_deadline(timeout_raw=row.timeout_raw, window_s=row.window_s, at=look_ups.at),
-        "sweep_error": "",
-        "sweep_retry_at": None,
     }
     if row.reminder_interval_m:
         sets["next_reminder_at"] = look_ups.at + timedelta(minutes=row.reminder_interval_m)

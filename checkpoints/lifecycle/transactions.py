@@ -17,6 +17,10 @@ ONCE_MORE = {1020, 1205, 1213}
 TRIES = 5
 
 
+def asks_for_another_try(error: OperationalError) -> bool:
+    return bool(error.args) and error.args[0] in ONCE_MORE
+
+
 def attempt(work: Callable[[], Result]) -> Result:
     """Runs ``work`` in a transaction. Inside somebody else's it runs once: only the outermost can be repeated."""
     outermost = not connection.in_atomic_block
@@ -25,7 +29,7 @@ def attempt(work: Callable[[], Result]) -> Result:
             with transaction.atomic():
                 return work()
         except OperationalError as error:
-            if not left or not error.args or error.args[0] not in ONCE_MORE:
+            if not left or not asks_for_another_try(error):
                 raise
             logger.info("The database asked for another try (%s)", error.args[0])
             time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 (jitter, not a secret)

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
-from django.db import DatabaseError, close_old_connections
+from django.db import Error, close_old_connections
 
 from checkpoints import sweeps
 
@@ -50,7 +50,7 @@ class Command(BaseCommand):
         close_old_connections()
         try:
             outcome = job()
-        except DatabaseError:
+        except Error:
             # The next round tries again; a database that is away for a while must not end the worker.
             logger.exception("%s failed", name)
             return
