@@ -3,7 +3,9 @@
 .DEFAULT_GOAL := help
 .PHONY: help run test lint format lock clean
 
-SUPPORTED := python3.11 python3.12 python3.13 python3 python
+# What is installed stays in use, whatever made it.
+INSTALLED := $(if $(wildcard .venv/holdpoint-installed.json),.venv/bin/python)
+SUPPORTED := $(INSTALLED) python3.11 python3.12 python3.13 python3 python
 IN_RANGE  := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 
 # A name on the PATH may be a shim that leads nowhere, so each candidate is asked, not just looked up.

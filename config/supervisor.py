@@ -102,24 +102,32 @@ class Supervisor:
         self.banner = banner
         self.selector = selectors.DefaultSelector()
         self.stop_requests = 0
-        self.failed = False
-        self.colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        self.failure = ""
+        self.look_at, self.look_again_after = 0.0, TICK_SECONDS
+        self.on_terminal = sys.stdout.isatty()
+        self.colours = self.on_terminal and "NO_COLOR" not in os.environ
 
     def run(self) -> int:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self.request_stop)
         try:
-            while not (self.stop_requests or self.failed):
+            while not (self.stop_requests or self.failure or self.terminal_is_gone()):
                 self.start_what_is_due()
                 self.forward_output()
                 self.look_after_the_dead()
                 self.announce()
         finally:
             self.stop()
-        return 1 if self.failed else 0
+        if self.failure:
+            self.say(self.failure)
+        return 1 if self.failure else 0
 
     def request_stop(self, _number: int, _frame: FrameType | None) -> None:
         self.stop_requests += 1
+
+    def terminal_is_gone(self) -> bool:
+        # The hangup signal goes to the leader of the session alone; when that is make, it passes nothing on.
+        return self.on_terminal and not sys.stdout.isatty()
 
     def start_what_is_due(self) -> None:
         for child in self.children:
@@ -145,8 +153,7 @@ class Supervisor:
             self.bury(child)
             delay = child.delay_before_restart(time.monotonic())
             if delay is None:
-                self.say(f"{child.name} keeps ending ({ending}): giving up.")
-                self.failed = True
+                self.failure = f"{child.name} keeps ending ({ending}): giving up."
                 return
             self.say(f"{child.name} has ended ({ending}): starting it again in {delay:g} s.")
             child.start_at = time.monotonic() + delay
@@ -163,9 +170,14 @@ class Supervisor:
         child.process = None
 
     def announce(self) -> None:
-        if self.banner and self.is_ready():
+        if not self.banner or time.monotonic() < self.look_at:
+            return
+        if self.is_ready():
             self.say(self.banner)
             self.banner = ""
+        # Ever more rarely: a server that answers with an error logs each of them.
+        self.look_again_after = min(2 * self.look_again_after, 5)
+        self.look_at = time.monotonic() + self.look_again_after
 
     def stop(self) -> None:
         """Ask all groups to end, insist after a while or when asked again, and leave nobody behind."""
@@ -187,7 +199,12 @@ class Supervisor:
         prefix = f"{child.name:<6} | " if child else ""
         if child and self.colours:
             prefix = f"\x1b[{child.colour}m{prefix}\x1b[0m"
-        print(f"{prefix}{text}", flush=True)
+        try:
+            print(f"{prefix}{text}", flush=True)
+        except OSError:
+            # Nobody reads any more. Python would complain about it once again as it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            self.stop_requests += 1
 
 
 def reason_it_cannot_listen(host: str, port: int) -> str:

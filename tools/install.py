@@ -11,6 +11,7 @@ import argparse
 import fcntl
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -128,10 +129,12 @@ def install_requirements(names: Sequence[str]) -> None:
 def one_at_a_time() -> Iterator[None]:
     """``make run`` in one terminal and ``make test`` in another share the environment."""
     # Not in .venv, which a rebuild empties.
-    (ROOT / "var").mkdir(exist_ok=True)
-    with (ROOT / "var" / "install.lock").open("w") as lock:
+    lock = os.open(ROOT, os.O_RDONLY)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def install(names: Sequence[str]) -> None:

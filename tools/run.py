@@ -1,6 +1,7 @@
 """``make run``: a Holdpoint with demonstration data on this machine, from nothing, in one step."""
 
 import argparse
+import io
 import os
 import secrets
 import sys
@@ -23,13 +24,18 @@ def write_env_file(path: Path) -> None:
 def prepare_database() -> None:
     # One process for all commands: starting Django is what takes the time.
     import django
-    from django.core.management import call_command
+    from django.core.management import CommandError, call_command
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
-    call_command("migrate", verbosity=0)
-    with BANNER.open("w") as banner:
-        call_command("load_demo", stdout=banner)
+    try:
+        # First, or a setting that cannot be read would show as a worker that keeps ending.
+        call_command("check", stdout=io.StringIO())
+        call_command("migrate", verbosity=0)
+        with BANNER.open("w") as banner:
+            call_command("load_demo", stdout=banner)
+    except CommandError as problem:
+        sys.exit(str(problem))
 
 
 def main() -> None:
@@ -42,7 +48,7 @@ def main() -> None:
     problem = reason_it_cannot_listen("127.0.0.1", port)
     if problem:
         sys.exit(problem)
-    (ROOT / "var").mkdir(exist_ok=True)
+    (ROOT / "var").mkdir(mode=0o700, exist_ok=True)
     if "HOLDPOINT_ENV_FILE" not in os.environ and not (ROOT / ".env").exists():
         write_env_file(ROOT / ".env")
     if options.port is not None:
