@@ -19,14 +19,14 @@ ALLOWED_HOSTS = env.words("ALLOWED_HOSTS") or ["localhost", "127.0.0.1", "[::1]"
 CSRF_TRUSTED_ORIGINS = [BASE_URL] if env.host_of(BASE_URL) else []
 
 INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
     "tenants",
     "checkpoints",
     "desk",
     # Without its own admin site: the desk's takes that place.
     "unfold.apps.BasicAppConfig",
     "desk.apps.AdminConfig",
-    "django.contrib.auth",
-    "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",
@@ -137,7 +137,8 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
 }
 API_BODY_BYTES = env.number("API_BODY_BYTES", 2 * 1024 * 1024, least=1024)
-API_JSON_DEPTH = env.number("API_JSON_DEPTH", 32, least=1, most=200)
+# MariaDB takes no JSON of more than 31 levels; the body itself is one.
+API_JSON_DEPTH = env.number("API_JSON_DEPTH", 32, least=1, most=32)
 DATA_UPLOAD_MAX_MEMORY_SIZE = API_BODY_BYTES
 
 # --- Jobs ---------------------------------------------------------------------------------------------------------

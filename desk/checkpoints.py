@@ -111,11 +111,9 @@ class CheckpointAdmin(TenantAdmin):
     list_filter_sheet = True
     search_fields = ("id",)
     search_help_text = "Search an id or the start of an execution id"
-    sortable_by = ()
     list_before_template = "desk/tabs.html"
     change_list_template = "desk/checkpoints.html"
     actions = ("claim_selected", "reassign_selected")
-    list_per_page = 50
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("core", "tenant")

@@ -65,7 +65,6 @@ class PeopleAdmin(TenantAdmin):
     search_fields = ("user__email",)
     search_help_text = "Search an address"
     ordering = ("user__email",)
-    sortable_by = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("user").prefetch_related("roles", "groups")
@@ -145,7 +144,6 @@ class GroupAdmin(TenantAdmin):
     fields = ("tenant", "slug", "name", "members")
     autocomplete_fields = ("members",)
     ordering = ("slug",)
-    sortable_by = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).prefetch_related("members__user")
@@ -170,7 +168,6 @@ class RoleAdmin(TenantAdmin):
     list_display = ("name", "people")
     fields = ("tenant", "name")
     ordering = ("name",)
-    sortable_by = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).prefetch_related("memberships__user")

@@ -23,7 +23,6 @@ class CoreAdmin(TenantAdmin):
     fields = ("tenant", "slug", "name")
     search_fields = ("slug",)
     ordering = ("slug",)
-    sortable_by = ()
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return [name for name in self.fields if name not in self.get_exclude(request, obj)]
@@ -46,7 +45,6 @@ class DelegationAdmin(TenantAdmin):
     fields = ("tenant", "core", "delegate", "starts_at", "ends_at")
     autocomplete_fields = ("core", "delegate")
     ordering = ("-starts_at", "-id")
-    sortable_by = ()
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("core", "delegate__user")
@@ -94,7 +92,6 @@ class ApiKeyAdmin(TenantAdmin):
     list_display = ("name", "begins_with", "allowed", "used", "state")
     fields = ("tenant", "name", "scopes", "expires_at")
     ordering = ("name", "-created_at")
-    sortable_by = ()
     actions = ("rotate", "revoke")
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:

@@ -8,8 +8,9 @@ from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.db.models import DateTimeField, ForeignKey, ManyToManyField, Model, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 
 from desk.listing import UncountedChangeList
@@ -47,19 +48,42 @@ class TenantForm(forms.ModelForm):
         return cleaned
 
 
-class TenantAdmin(ModelAdmin):
-    form = TenantForm
+class DeskAdmin(ModelAdmin):
+    """A row outside ``get_queryset`` is not there: 404 before anybody asks what may be done to it."""
+
     list_per_page = 50
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
+    sortable_by: Any = ()
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return UncountedChangeList
+
+    def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        if object_id is not None:
+            self._own(request, object_id)
+        return super().changeform_view(request, object_id, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        self._own(request, object_id)
+        return super().delete_view(request, object_id, extra_context)
+
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> Any:
+        self._own(request, object_id)
+        return super().history_view(request, object_id, extra_context)
+
+    def _own(self, request: HttpRequest, object_id: str) -> None:
+        if self.get_object(request, unquote(object_id)) is None:
+            raise Http404
+
+
+class TenantAdmin(DeskAdmin):
+    form = TenantForm
     warn_unsaved_form = True
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
         return rows.filter(tenant__in=[tenant.pk for tenant in looked_after(request)]).select_related("tenant")
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        return UncountedChangeList
 
     # --- Who may do what ------------------------------------------------------------------------------------------
 
@@ -82,10 +106,6 @@ class TenantAdmin(ModelAdmin):
         if obj is None:
             return bool(tenants)
         return obj.tenant_id in {tenant.pk for tenant in tenants}
-
-    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
-        # Django would send people home with a message; somebody else's row and no row must look the same to programs.
-        raise Http404
 
     # --- The tenant itself ----------------------------------------------------------------------------------------
 

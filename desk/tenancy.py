@@ -5,30 +5,17 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.contrib.auth.models import Group as DjangoGroup
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
-from unfold.admin import ModelAdmin
+from django.http import HttpRequest
 from unfold.widgets import UnfoldAdminSelectWidget
 
-from desk.listing import UncountedChangeList
-from desk.scoped import administered, looked_after
+from desk.scoped import DeskAdmin, administered, looked_after
 from tenants import setup
 from tenants.models import Tenant, User, normal_email
 
-
-class PlainAdmin(ModelAdmin):
-    show_full_result_count = False
-    show_facets = admin.ShowFacets.NEVER
-    sortable_by = ()
-
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
-        return UncountedChangeList
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
-        raise Http404
+# Rights come from memberships; Django's own groups would be a second, silent way.
+admin.site.unregister(DjangoGroup)
 
 
 class TenantSettings(forms.ModelForm):
@@ -40,7 +27,7 @@ class TenantSettings(forms.ModelForm):
 
 
 @admin.register(Tenant)
-class TenantsAdmin(PlainAdmin):
+class TenantsAdmin(DeskAdmin):
     form = TenantSettings
     list_display = ("name", "slug", "time_zone", "claim_minutes")
     fields = ("slug", "name", "time_zone", "claim_minutes")
@@ -62,6 +49,9 @@ class TenantsAdmin(PlainAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_superuser)
 
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         # Programs and people write the slug into addresses and headers.
         return ["slug"] if obj is not None else []
@@ -78,7 +68,7 @@ class AccountForm(forms.ModelForm):
 
 
 @admin.register(User)
-class AccountsAdmin(PlainAdmin):
+class AccountsAdmin(DeskAdmin):
     """For operators: an account spans tenants."""
 
     form = AccountForm
@@ -86,6 +76,10 @@ class AccountsAdmin(PlainAdmin):
     fields = ("email", "name", "is_active", "is_superuser")
     search_fields = ("email",)
     ordering = ("email",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return rows if request.user.is_superuser else rows.none()
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_superuser)
@@ -98,6 +92,9 @@ class AccountsAdmin(PlainAdmin):
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(request.user.is_superuser)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change:
