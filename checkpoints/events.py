@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from checkpoints.models import Event
+from checkpoints.models import Checkpoint, Event
 from tenants.actors import Actor
 
 
@@ -72,3 +72,16 @@ def first_broken(chain: Iterable[Event]) -> Event | None:
             return event
         previous, expected = event.digest, expected + 1
     return None
+
+
+def trouble_with(checkpoint: Checkpoint) -> str:
+    """What is wrong with a checkpoint's history, in a sentence that names the first broken event; empty when whole."""
+    chain = list(Event.objects.filter(subject_id=checkpoint.pk).order_by("sequence"))
+    if broken := first_broken(chain):
+        return f"Event {broken.sequence} ({broken.type}) does not follow from the ones before it."
+    # A chain whose end was cut off is whole in itself: only the row remembers how long it was.
+    if len(chain) != checkpoint.event_count:
+        return f"The row counts {checkpoint.event_count} events, and there are {len(chain)}."
+    if chain and chain[-1].digest != checkpoint.event_head:
+        return f"Event {chain[-1].sequence} ({chain[-1].type}) is not the one the row remembers as its last."
+    return ""
