@@ -1,4 +1,4 @@
-"""What the test suite needs from the operating system: a MariaDB server, its headers, a compiler and Chromium.
+"""What the test suite needs from the operating system: a MariaDB server, its headers, a compiler, Chromium and a font.
 
 On Debian, as root, what is missing is installed; anywhere else it is only named. ``make run`` needs none of it.
 """
@@ -7,15 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from tools.install import can_build_mysqlclient
 
 # Servers live where an ordinary user's PATH does not lead.
 SERVER_DIRECTORIES = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec", "/usr/local/libexec", "/opt/homebrew/bin")
-SERVICE_POLICY = Path("/usr/sbin/policy-rc.d")
+FONTS = Path("/usr/share/fonts")
 
 
 def find_program(*names: str) -> str | None:
@@ -38,51 +38,43 @@ def chromium() -> str | None:
 def missing_packages() -> list[str]:
     packages = []
     if not (mariadb_server() and mariadb_installer()):
-        packages.append("mariadb-server")
+        # The programs alone: mariadb-server itself would also set up and start a service.
+        packages += ["mariadb-server-core", "mariadb-client-core"]
+    of_debian = sys.base_prefix == "/usr"
     if not can_build_mysqlclient():
         packages += ["build-essential", "libmariadb-dev", "pkg-config"]
-        if sys.base_prefix == "/usr":
+        if of_debian:
             packages.append("python3-dev")
+    if of_debian and not find_spec("ensurepip"):
+        packages.append("python3-venv")
     if not chromium():
         packages.append("chromium")
+    if not any(FONTS.rglob("*.[ot]t[fc]")):
+        packages.append("fonts-dejavu-core")  # or Chromium draws no text
     return packages
 
 
-@contextmanager
-def no_services_started() -> Iterator[None]:
-    """Debian starts a server as it installs one; ours is private to a test run and must not meet another."""
-    if SERVICE_POLICY.exists():
-        yield
-        return
-    SERVICE_POLICY.write_text("#!/bin/sh\nexit 101\n")
-    SERVICE_POLICY.chmod(0o755)
-    try:
-        yield
-    finally:
-        SERVICE_POLICY.unlink(missing_ok=True)
-
-
-def install(packages: list[str]) -> int:
-    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    commands = (
-        ["apt-get", "update", "-qq"],
-        ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages],
+def apt_get(*arguments: str) -> bool:
+    command = ["apt-get", "-qq", "-o", "Acquire::http::Timeout=30", "-o", "DPkg::Lock::Timeout=120", *arguments]
+    finished = subprocess.run(
+        command,
+        env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
     )
-    with no_services_started():
-        for command in commands:
-            finished = subprocess.run(
-                command,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
-            if finished.returncode:
-                print(finished.stdout, f"This command failed: {' '.join(command)}", sep="\n")
-                return finished.returncode
-    return 0
+    if finished.returncode:
+        print(f"{finished.stdout.rstrip()}\nThis command failed: {' '.join(command)}", file=sys.stderr, flush=True)
+    return finished.returncode == 0
+
+
+def install(packages: Sequence[str]) -> bool:
+    # One of several sources that fails to update may not be the one that matters: only the installation decides.
+    apt_get("update")
+    return apt_get("install", "--yes", "--no-install-recommends", *packages)
 
 
 def main() -> None:
@@ -91,9 +83,13 @@ def main() -> None:
         return
     words = " ".join(packages)
     if os.geteuid() == 0 and Path("/etc/debian_version").exists() and shutil.which("apt-get"):
-        print(f"Installing for the tests: {words} …", flush=True)
-        if install(packages) == 0:
-            return
+        print(f"Installing for the tests, which may take some minutes: {words} …", flush=True)
+        try:
+            # Mirrors fail for a moment more often than for long.
+            if install(packages) or install(packages):
+                return
+        except KeyboardInterrupt:
+            sys.exit(130)
     # No failure: the suite still runs without them, says what it left out, and is strict about it under CI=true.
     print(f"Some tests need packages that are missing here. On Debian: apt-get install {words}", file=sys.stderr)
 
