@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
 from config import environment
@@ -19,17 +20,25 @@ def values_can_be_read(**_: Any) -> list[CheckMessage]:
 
 @register
 def secret_key_is_set(**_: Any) -> list[CheckMessage]:
-    if settings.SECRET_KEY:
-        return []
+    try:
+        # Django refuses to hand out an empty one.
+        if settings.SECRET_KEY:
+            return []
+    except ImproperlyConfigured:
+        pass
     hint = "Set SECRET_KEY to 50 or more random characters, or DEBUG=1 on your own machine."
     return [Error("SECRET_KEY is not set.", hint=hint, id="holdpoint.E002")]
 
 
 @register
 def base_url_is_complete(**_: Any) -> list[CheckMessage]:
-    parts = urlsplit(settings.BASE_URL)
-    if parts.scheme in {"http", "https"} and parts.hostname and not parts.path.strip("/"):
-        return []
+    try:
+        parts = urlsplit(settings.BASE_URL)
+        more = parts.path or parts.query or parts.fragment or parts.username
+        if parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0 and not more:
+            return []
+    except ValueError:
+        pass  # half an IPv6 address, a port that is none
     hint = "Use scheme and host, such as https://holdpoint.example; links in mails start with it."
     return [Error(f"BASE_URL is {settings.BASE_URL!r}.", hint=hint, id="holdpoint.E003")]
 

@@ -1,5 +1,6 @@
 """Signing in: by password, or by a link that works once."""
 
+import uuid
 from typing import Any
 
 from django.conf import settings
@@ -9,6 +10,7 @@ from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
@@ -46,15 +48,21 @@ def sign_in_by_link(request: HttpRequest, who: str, token: str) -> HttpResponse:
     user = _user(who)
     if user is None or not user.is_active or not tokens.check_token(user, token):
         return render(request, "tenants/sign_in_dead.html", status=410)
-    if request.method == "POST":
-        login(request, user, backend="tenants.signin.EmailBackend")
-        return redirect("home")
-    return render(request, "tenants/sign_in_link.html", {"person": user})
+    if request.method == "GET":
+        return render(request, "tenants/sign_in_link.html", {"person": user})
+    if not _use_up(user):
+        return render(request, "tenants/sign_in_dead.html", status=410)
+    login(request, user, backend="tenants.signin.EmailBackend")
+    return redirect("home")
+
+
+def _use_up(user: User) -> bool:
+    """Of two presses at the same moment one wins: the sign-in that the token was made for guards the update."""
+    before = User.objects.filter(pk=user.pk, last_login=user.last_login)
+    return bool(before.update(last_login=timezone.now()))
 
 
 def _user(who: str) -> User | None:
-    import uuid
-
     try:
         return User.objects.filter(pk=uuid.UUID(bytes=urlsafe_base64_decode(who))).first()
     except ValueError:

@@ -125,6 +125,9 @@ def page(request: Request, rows: QuerySet[Checkpoint]) -> dict[str, Any]:
         found.reverse()
     after = more if not backwards else True
     before = bool(position) if not backwards else more
+    if backwards and not found:
+        # Everything in front has gone from this list in the meantime.
+        return {"next": _without_cursor(request), "previous": None, "results": []}
     return {
         "next": _link(request, order, found[-1], backwards=False) if found and after else None,
         "previous": _link(request, order, found[0], backwards=True) if found and before else None,
@@ -165,8 +168,11 @@ def _link(request: Request, order: str, row: Checkpoint, *, backwards: bool) -> 
     position: list[Any] = [str(row.pk)] + ([row.priority] if order == "urgent" else [])
     text = json.dumps([order[0], "p" if backwards else "n", *position], separators=(",", ":"))
     cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-    address = remove_query_param(request.build_absolute_uri(), "cursor")
-    return replace_query_param(address, "cursor", cursor)
+    return replace_query_param(_without_cursor(request), "cursor", cursor)
+
+
+def _without_cursor(request: Request) -> str:
+    return remove_query_param(request.build_absolute_uri(), "cursor")
 
 
 def _cursor(request: Request, order: str) -> tuple[bool, list[Any]]:

@@ -19,8 +19,8 @@ class Command(BaseCommand):
         if tenant is None:
             raise CommandError(f"There is no tenant {options['tenant']!r}. Make one with create_tenant.")
         name = options["name"].strip()
-        if not name or len(name) > 100:
-            raise CommandError("The name of a key has 1 to 100 characters.")
+        if not name or len(name) > 100 or not name.isprintable():
+            raise CommandError("The name of a key has 1 to 100 printable characters.")
         try:
             made = keys.create(tenant, name=name, scopes=options["scope"])
         except keys.UnknownScope as error:

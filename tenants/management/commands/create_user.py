@@ -35,5 +35,7 @@ class Command(BaseCommand):
             )
         except ValidationError as error:
             raise CommandError(" ".join(error.messages)) from error
+        if not user.is_active:
+            raise CommandError(f"{user.email} is in {tenant.slug}, but the account is disabled: no link was made.")
         self.stderr.write(f"{user.email} is in {tenant.slug}. Sign in once with this link, then set a password:")
         self.stdout.write(signin.link_for(user))
