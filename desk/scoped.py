@@ -36,6 +36,11 @@ def _once(request: HttpRequest, name: str, look_up: Callable[[User], QuerySet[Te
 class TenantForm(forms.ModelForm):
     """Rows that point at each other belong to one tenant, also when a person administers several."""
 
+    def _get_validation_exclusions(self) -> set[str]:
+        # A tenant that the form does not show still counts for "once per tenant".
+        hidden: set[str] = super()._get_validation_exclusions()  # type: ignore[misc]
+        return hidden - {"tenant"} if getattr(self.instance, "tenant_id", None) else hidden
+
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if self.instance._state.adding and cleaned.get("tenant"):
