@@ -167,6 +167,7 @@ class Migration(migrations.Migration):
                         fields=["tenant", "status", "assignee_type", "routing", "priority", "id"],
                         name="checkpoint_queue",
                     ),
+                    models.Index(fields=["tenant", "priority", "id"], name="checkpoint_most_urgent"),
                     models.Index(fields=["tenant", "status", "priority", "id"], name="checkpoint_urgent"),
                     models.Index(
                         fields=["tenant", "assignee_type", "assignee_value", "status", "id"],
