@@ -108,9 +108,9 @@ def writes_of_the_row(path: Path) -> Iterator[str]:
         return
     for node in ast.walk(tree_of(path)):
         place = f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WRITES:
-            if speaks_of_checkpoints(node.func.value):
-                yield f"{place} calls {node.func.attr}()"
+        call = node.func if isinstance(node, ast.Call) else None
+        if isinstance(call, ast.Attribute) and call.attr in WRITES and speaks_of_checkpoints(call.value):
+            yield f"{place} calls {call.attr}()"
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         for target in targets:
             if isinstance(target, ast.Attribute) and target.attr == "status":
