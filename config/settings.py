@@ -73,18 +73,20 @@ DATABASES = {"default": env.database(env.text("DATABASE_URL", f"sqlite:///{VAR}/
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 # After collectstatic: compressed, and cached by browsers for good. Before it: straight from the packages.
-COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file()
-COLLECTED_STORAGE = "whitenoise.storage.CompressedManifestStaticFilesStorage"
-PLAIN_STORAGE = "django.contrib.staticfiles.storage.StaticFilesStorage"
+STATIC_FOLDER = BASE_DIR / "staticfiles"
+COLLECTED = "collectstatic" in sys.argv or (STATIC_FOLDER / "staticfiles.json").is_file()
+STATIC_ROOT = STATIC_FOLDER if COLLECTED else None
 WHITENOISE_USE_FINDERS = not COLLECTED
 WHITENOISE_AUTOREFRESH = False
 WHITENOISE_MAX_AGE = 86400 if COLLECTED else 60
-COLLECTING = "collectstatic" in sys.argv
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": COLLECTED_STORAGE if COLLECTED or COLLECTING else PLAIN_STORAGE},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if COLLECTED
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
 }
 
 # --- Who signs in -------------------------------------------------------------------------------------------------
