@@ -60,6 +60,8 @@ def create(
 def rotate(key: ApiKey, *, overlap: timedelta = OVERLAP) -> NewKey:
     """A new secret under the same name and family; the old one stays valid for the overlap."""
     now = timezone.now()
+    # As it is now, not as a page showed it: somebody may have revoked it since.
+    key = ApiKey.objects.select_for_update().get(pk=key.pk)
     if not key.is_live(at=now):
         raise DeadKey("This key has expired or been revoked: make a new one.")
     successor = create(key.tenant, name=key.name, scopes=key.scopes, expires_at=key.expires_at)

@@ -222,6 +222,7 @@ class Delegation(TenantModel):
 
     class Meta:
         ordering = ["-starts_at"]
+        indexes = [models.Index(fields=["tenant", "core", "starts_at"], name="delegation_by_core")]
         constraints = [
             models.CheckConstraint(
                 condition=Q(ends_at__isnull=True) | Q(ends_at__gt=models.F("starts_at")),
@@ -257,6 +258,7 @@ class ApiKey(TenantModel):
     class Meta:
         ordering = ["name", "-created_at"]
         verbose_name = "API key"
+        indexes = [models.Index(fields=["tenant", "name"], name="api_key_by_name")]
 
     def __str__(self) -> str:
         return self.name

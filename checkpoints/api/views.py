@@ -24,6 +24,8 @@ NO_VERSION = -1
 
 
 class View(APIView):
+    http_method_names = ["get", "head", "post"]
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         if "chunked" in request.META.get("HTTP_TRANSFER_ENCODING", "").lower():
             raise LengthRequired

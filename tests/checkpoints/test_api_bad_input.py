@@ -475,6 +475,7 @@ def test_a_method_that_is_not_offered_is_refused(api: ApiClient, refund: Checkpo
         response = api.request(method, path, {})
         problem(response, 405, "method_not_allowed")
         assert response["Allow"]
+        assert method not in response["Allow"]
 
 
 def test_reading_routes_are_not_posted_to_and_commands_are_not_read(api: ApiClient, refund: Checkpoint) -> None:
