@@ -46,52 +46,34 @@ def lint_job() -> Job:
     return Job("lint", clean, time.monotonic() - started)
 
 
-def pytest_job(
-    name: str,
-    arguments: Sequence[str],
-    *,
-    subset: str,
-    database_url: str = "",
-    may_be_empty: bool = True,
-    unsafe: bool = False,
-) -> Job:
+def pytest_job(name: str, arguments: Sequence[str], *, subset: str, database_url: str = "") -> Job:
     print(f"\n── {name} ──", flush=True)
     started = time.monotonic()
+    options = ["-n", WORKERS]
+    inherited = {key: value for key, value in os.environ.items() if key not in {"DATABASE_URL", ASYNC_UNSAFE}}
     with tempfile.TemporaryDirectory(prefix="holdpoint-tests-") as directory:
         own = {"HOLDPOINT_TEST_SUBSET": subset, "HOLDPOINT_TEST_DIRECTORY": directory}
         # Left to the plugin when empty: a database of the developer's shell must not be tested on.
         if database_url:
             own["DATABASE_URL"] = database_url
-        if unsafe:
+        if subset == "browser":
+            options = ["-p", "no:xdist"]
+            # Playwright keeps an event loop in the test's thread, which Django takes for asynchronous code.
             own[ASYNC_UNSAFE] = "1"
-        inherited = {key: value for key, value in os.environ.items() if key not in {"DATABASE_URL", ASYNC_UNSAFE}}
-        code = run_to_the_end([sys.executable, "-m", "pytest", "-q", *arguments], inherited | own)
+        code = run_to_the_end([sys.executable, "-m", "pytest", "-q", *options, *arguments], inherited | own)
         report = Path(directory, "counts.json")
         counts = json.loads(report.read_text()) if report.exists() else {}
     seconds = time.monotonic() - started
     if code == NO_TESTS_COLLECTED:
-        return Job(name, may_be_empty, seconds, note="no tests")
+        # Arguments may well choose tests of one kind; without them each kind must exist.
+        return Job(name, bool(arguments), seconds, note="no tests")
     return Job(name, code == 0, seconds, counts, note="" if counts else f"pytest ended with {code}")
 
 
 def suite(database: str, arguments: Sequence[str], database_url: str = "") -> Iterator[Job]:
-    yield pytest_job(
-        database,
-        ["-n", WORKERS, *arguments],
-        subset="without_browser",
-        database_url=database_url,
-        # Arguments may well choose nothing but browser tests.
-        may_be_empty=bool(arguments),
-    )
+    yield pytest_job(database, arguments, subset="without_browser", database_url=database_url)
     if chromium():
-        # Playwright keeps an event loop in the test's thread, which Django takes for asynchronous code.
-        yield pytest_job(
-            f"browser, {database}",
-            ["-p", "no:xdist", *arguments],
-            subset="browser",
-            database_url=database_url,
-            unsafe=True,
-        )
+        yield pytest_job(f"browser, {database}", arguments, subset="browser", database_url=database_url)
 
 
 def on_mariadb(arguments: Sequence[str]) -> Iterator[Job]:
@@ -122,7 +104,7 @@ def run(arguments: Sequence[str], left_out: list[str]) -> Iterator[Job]:
         yield from suite("SQLite", arguments)
     else:
         yield from on_mariadb(arguments)
-        yield pytest_job("SQLite", ["-n", WORKERS, *arguments], subset="both_databases")
+        yield pytest_job("SQLite", arguments, subset="both_databases")
     if not chromium():
         left_out.insert(0, "THE BROWSER TESTS WERE SKIPPED: Chromium is not installed.")
 
