@@ -4,7 +4,9 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import include, path
+from django.views.decorators.csrf import csrf_exempt
 
+from checkpoints.api.problems import not_found
 from tenants.signin import sign_in_by_link
 
 handler400 = "checkpoints.api.problems.bad_request"
@@ -40,4 +42,7 @@ urlpatterns = [
     path("v1/modules/scaicore/", include(api)),
     path("v1/scaicore/", include(api)),
     path("api/v1/scaicore/", include(api)),
+    # Programs get a problem they can read, also where Django in DEBUG would show its own page.
+    path("v1/<path:anything>", csrf_exempt(not_found)),
+    path("api/<path:anything>", csrf_exempt(not_found)),
 ]

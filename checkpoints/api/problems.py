@@ -140,7 +140,7 @@ def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     return page(request, 403, str(exception) or "You are not allowed to do this.")
 
 
-def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+def not_found(request: HttpRequest, exception: Exception | None = None, **_: str) -> HttpResponse:
     return page(request, 404, "There is nothing at this address.")
 
 
