@@ -30,7 +30,13 @@ def read_env_file(path: Path) -> None:
     """Lines of ``NAME=value``; what the environment already holds wins."""
     if not path.is_file():
         return
-    for line in path.read_text(encoding="utf-8").splitlines():
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        hint = "It holds lines of NAME=value, in UTF-8, and this user may read it."
+        problems.append(Problem(path.name, f"{path.name} cannot be read.", hint))
+        return
+    for line in lines:
         name, separator, value = line.partition("=")
         name = name.strip().removeprefix("export ").strip()
         if not separator or not name or name.startswith("#"):
