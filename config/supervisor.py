@@ -24,7 +24,7 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parent.parent
 TICK_SECONDS = 0.1
-STOP_SECONDS = 5
+STOP_SECONDS, HURRY_SECONDS = 5, 1
 MOST_RESTARTS, RESTART_WINDOW_SECONDS = 5, 60
 PR_SET_PDEATHSIG = 1
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
@@ -102,6 +102,7 @@ class Supervisor:
         self.banner = banner
         self.selector = selectors.DefaultSelector()
         self.stop_requests = 0
+        self.in_a_hurry = False
         self.failure = ""
         self.look_at, self.look_again_after = 0.0, TICK_SECONDS
         self.on_terminal = sys.stdout.isatty()
@@ -122,8 +123,10 @@ class Supervisor:
             self.say(self.failure)
         return 1 if self.failure else 0
 
-    def request_stop(self, _number: int, _frame: FrameType | None) -> None:
+    def request_stop(self, number: int, _frame: FrameType | None) -> None:
         self.stop_requests += 1
+        # Whoever presses Ctrl-C does not want to wait until a browser lets go of its connection.
+        self.in_a_hurry = number == signal.SIGINT
 
     def terminal_is_gone(self) -> bool:
         # The hangup signal goes to the leader of the session alone; when that is make, it passes nothing on.
@@ -182,9 +185,10 @@ class Supervisor:
     def stop(self) -> None:
         """Ask all groups to end, insist after a while or when asked again, and leave nobody behind."""
         asked_before = self.stop_requests
+        request, patience = (signal.SIGINT, HURRY_SECONDS) if self.in_a_hurry else (signal.SIGTERM, STOP_SECONDS)
         for child in self.children:
-            child.send(signal.SIGTERM)
-        insist_at = time.monotonic() + STOP_SECONDS
+            child.send(request)
+        insist_at = time.monotonic() + patience
         while any(child.is_running() for child in self.children):
             if time.monotonic() >= insist_at or self.stop_requests > asked_before:
                 break
