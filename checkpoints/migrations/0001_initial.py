@@ -136,7 +136,12 @@ class Migration(migrations.Migration):
                 ("created_by_key", models.UUIDField(blank=True, null=True)),
                 (
                     "core",
-                    models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name="+", to="tenants.core"),
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="tenants.core",
+                    ),
                 ),
                 (
                     "supersedes",
@@ -174,7 +179,7 @@ class Migration(migrations.Migration):
                         name="checkpoint_by_assignee",
                     ),
                     models.Index(fields=["tenant", "execution_id", "id"], name="checkpoint_by_execution"),
-                    models.Index(fields=["tenant", "core", "id"], name="checkpoint_by_core"),
+                    models.Index(fields=["core", "id"], name="checkpoint_by_core"),
                     models.Index(fields=["status", "expires_at"], name="checkpoint_due"),
                     models.Index(fields=["status", "next_reminder_at"], name="checkpoint_reminders"),
                 ],

@@ -77,7 +77,8 @@ def plan_of(statement):
             parts = [part for part in tables_in(json.loads(text)) if part["table_name"] == TABLE]
             return Plan(
                 text,
-                [part["key"] for part in parts if part.get("key")],
+                # Also below the table: where two indexes are merged, each has its own part.
+                re.findall(r'"key": "(\w+)"', json.dumps(parts)),
                 "filesort" in text or "temporary_table" in text,
                 any(part["access_type"] == "ALL" for part in parts),
             )
