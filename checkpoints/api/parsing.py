@@ -124,7 +124,7 @@ def refuse_poison(value: Any) -> None:
             raise too_deep()
         trouble = trouble_with(found)
         if trouble:
-            raise ValidationError({place[:LONGEST_PLACE] or "body": [trouble]})
+            raise ValidationError({place or "body": [trouble]})
 
 
 def trouble_with(value: Any) -> str:
@@ -140,15 +140,27 @@ def trouble_with(value: Any) -> str:
 
 def walk(root: Any) -> Iterator[tuple[str, Any, int]]:
     """Every value (and every key) with its place and depth, without recursion."""
-    stack: list[tuple[str, Any, int]] = [("", root, 0)]
-    while stack:
-        place, value, depth = stack.pop()
-        yield place, value, depth + (1 if isinstance(value, dict | list) else 0)
-        if isinstance(value, dict):
-            for name, inner in value.items():
+    open_ones = [iter([("", root, 0)])]
+    while open_ones:
+        for place, value, depth in open_ones[-1]:
+            inner = isinstance(value, dict | list)
+            yield place, value, depth + inner
+            if isinstance(value, dict):
                 # A poisoned key is reported at its parent: naming it would repeat the poison.
-                yield place or "body", name, depth
-                safe = name if not trouble_with(name) else "…"
-                stack.append((f"{place}.{safe}" if place else safe, inner, depth + 1))
-        elif isinstance(value, list):
-            stack.extend((f"{place}[{index}]", inner, depth + 1) for index, inner in enumerate(value))
+                yield from ((place or "body", name, depth) for name in value)
+            if inner:
+                open_ones.append(children(place, value, depth + 1))
+                break
+        else:
+            open_ones.pop()
+
+
+def children(place: str, value: Any, depth: int) -> Iterator[tuple[str, Any, int]]:
+    """One at a time, and with places of bounded length: a long name above many values would fill the memory."""
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield f"{place}[{index}]"[:LONGEST_PLACE], inner, depth
+        return
+    for name, inner in value.items():
+        safe = "…" if trouble_with(name) else name[:LONGEST_PLACE]
+        yield (f"{place}.{safe}" if place else safe)[:LONGEST_PLACE], inner, depth

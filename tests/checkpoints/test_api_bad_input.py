@@ -3,6 +3,7 @@
 import json
 import random
 import string
+import tracemalloc
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import pytest
 from django.core.handlers.wsgi import WSGIRequest
 from django.test import Client
-from rest_framework.exceptions import ParseError
+from rest_framework.exceptions import ParseError, ValidationError
 
 from checkpoints.api import shapes
-from checkpoints.api.parsing import TooLarge, discard_rest, read_bounded
+from checkpoints.api.parsing import TooLarge, discard_rest, loads, read_bounded
 from checkpoints.models import Checkpoint, Event
 from tenants.models import Tenant, User
 from tests.api_client import ApiClient, problem
@@ -165,6 +166,18 @@ def test_what_a_refusal_left_unread_is_read_before_we_hang_up(settings: Any) -> 
     assert environ["wsgi.input"].read() == b""  # type: ignore[attr-defined]
 
 
+def test_a_refused_body_is_read_to_its_end_for_those_we_know_and_not_for_strangers(
+    api: ApiClient, with_scopes: Callable[..., ApiClient]
+) -> None:
+    too_large, forbidden, stranger = (
+        client.create(prompt="x" * 3_000_000) for client in (api, with_scopes("checkpoints:read"), ApiClient())
+    )
+
+    assert [response.status_code for response in (too_large, forbidden, stranger)] == [413, 403, 401]
+    assert too_large.wsgi_request.read(1) == forbidden.wsgi_request.read(1) == b""  # type: ignore[attr-defined]
+    assert stranger.wsgi_request.read(1) == b"{"  # type: ignore[attr-defined]
+
+
 def test_somebody_who_never_stops_sending_is_not_read_for_ever(settings: Any) -> None:
     settings.API_BODY_BYTES = 100_000
     endless = BytesIO(b"x" * 5_000_000)
@@ -197,6 +210,20 @@ def test_json_of_31_levels_in_a_field_is_kept(api: ApiClient, acme: Tenant) -> N
 
 def test_many_brackets_side_by_side_are_not_deep(api: ApiClient, acme: Tenant) -> None:
     assert api.create(context=[[], {}] * 1000 + ["[[[[{{{{" * 100]).status_code == 201
+
+
+def test_a_long_name_above_many_values_does_not_fill_the_memory() -> None:
+    body = '{"' + "k" * 100_000 + '": [' + "[]," * 3000 + "1e400]}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValidationError) as refused:
+            loads(body.encode())
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+    (place,) = refused.value.detail
+    assert len(place) == 200
 
 
 # --- Numbers ------------------------------------------------------------------------------------------------------

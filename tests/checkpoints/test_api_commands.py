@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db import InterfaceError, OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from checkpoints import lifecycle
+from checkpoints import errors, lifecycle
 from checkpoints.models import Checkpoint, Event
 from tenants import keys, setup
 from tenants.actors import Actor
@@ -524,6 +525,23 @@ def test_a_copy_that_is_outdated_is_sent_again(api: ApiClient, refund: Checkpoin
     api.command(refund, "comment", {"text": "x"})
 
     assert api.get(refund, If_None_Match='"1"').json()["row_version"] == 2
+
+
+# --- When the database is away ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [OperationalError(2006, "gone away"), InterfaceError("closed"), errors.Busy()])
+def test_a_database_out_of_reach_is_unavailable_and_says_when_to_come_back(
+    api: ApiClient, refund: Checkpoint, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(lifecycle, "resolve", fail)
+    response = api.resolve(refund)
+
+    assert "try again" in problem(response, 503, "unavailable")["detail"]
+    assert int(response["Retry-After"]) > 0
 
 
 # --- Who is asking ------------------------------------------------------------------------------------------------
