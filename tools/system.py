@@ -71,6 +71,10 @@ def apt_get(*arguments: str) -> bool:
     return finished.returncode == 0
 
 
+def may_install() -> bool:
+    return os.geteuid() == 0 and Path("/etc/debian_version").exists() and shutil.which("apt-get") is not None
+
+
 def install(packages: Sequence[str]) -> bool:
     # One of several sources that fails to update may not be the one that matters: only the installation decides.
     apt_get("update")
@@ -82,7 +86,7 @@ def main() -> None:
     if not packages:
         return
     words = " ".join(packages)
-    if os.geteuid() == 0 and Path("/etc/debian_version").exists() and shutil.which("apt-get"):
+    if may_install():
         print(f"Installing for the tests, which may take some minutes: {words} …", flush=True)
         try:
             # Mirrors fail for a moment more often than for long.
