@@ -16,6 +16,11 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
+def moment(at: datetime) -> str:
+    """How every moment is written, in events as in the API."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 def build(
     *,
     actor: Actor,
@@ -54,7 +59,7 @@ def digest_of(event: Event) -> str:
                 str(event.subject_id),
                 event.sequence,
                 event.type,
-                event.at.astimezone(UTC).isoformat(timespec="microseconds"),
+                moment(event.at),
                 event.actor,
                 event.via,
                 event.address,

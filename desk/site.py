@@ -4,17 +4,31 @@ from typing import Any
 
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.views import PasswordChangeView
+from django.core.exceptions import ValidationError
 from django.core.paginator import InvalidPage
 from django.http import Http404, HttpRequest
 from django.shortcuts import redirect
 from django.urls import reverse_lazy
+from unfold.forms import AuthenticationForm
 from unfold.sites import UnfoldAdminSite
 
 from tenants.models import User
 
 
+class SignIn(AuthenticationForm):
+    error_messages = AuthenticationForm.error_messages | {
+        "invalid_login": "There is no account with this email and password."
+    }
+
+    def confirm_login_allowed(self, user: Any) -> None:
+        if not user.is_staff:
+            raise ValidationError("The desk is for tenant admins and auditors. This account is neither.")
+
+
 class Desk(UnfoldAdminSite):
     """For tenant admins, for auditors who only look, and for operators. What they see is scoped by ``TenantAdmin``."""
+
+    login_form = SignIn
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return redirect("admin:checkpoints_checkpoint_changelist")

@@ -1,9 +1,9 @@
 """The row as the API shows it. Names are the model's; tenant and core are slugs."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from checkpoints import links
+from checkpoints import events, links
 from checkpoints.models import Checkpoint, Event
 
 SAME = (
@@ -91,7 +91,7 @@ def checkpoint(row: Checkpoint) -> dict[str, Any]:
 
 
 def moment(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z") if at else None
+    return events.moment(at) if at else None
 
 
 def etag(row: Checkpoint) -> str:

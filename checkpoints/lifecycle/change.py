@@ -149,7 +149,7 @@ def _with(row: Checkpoint, columns: dict[str, Any]) -> Checkpoint:
 def plain(value: Any) -> Any:
     """As it will read back from the event's JSON."""
     if isinstance(value, datetime):
-        return value.isoformat()
+        return events.moment(value)
     if isinstance(value, uuid.UUID):
         return str(value)
     if isinstance(value, models.TextChoices):

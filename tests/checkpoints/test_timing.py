@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from checkpoints import errors, lifecycle
+from checkpoints import errors, events, lifecycle
 from checkpoints.models import Checkpoint
 from tests.checkpoints.stories import again, detail, story
 
@@ -19,7 +19,7 @@ def test_a_deadline_is_moved_by_a_moment_or_by_a_span_from_now(dated, program):
     first = dated.expires_at
     lifecycle.extend(dated, actor=program, expires_at=moment)
     assert again(dated).expires_at == moment
-    assert detail(dated) == {"from": first.isoformat(), "to": moment.isoformat()}
+    assert detail(dated) == {"from": events.moment(first), "to": events.moment(moment)}
 
     row = lifecycle.extend(dated, actor=program, timeout="2d")
     assert row.expires_at == row.updated_at + timedelta(days=2)

@@ -180,6 +180,15 @@ def test_whoever_came_by_a_link_chooses_a_password_without_an_old_one(desk: Clie
     assert 'name="old_password"' in text(desk.get("/admin/password_change/"))
 
 
+def test_the_sign_in_page_says_what_is_wrong(approver: User) -> None:
+    approver.set_password("correct-horse-battery")
+    approver.save()
+    form = {"username": approver.email, "password": "wrong"}
+    assert "There is no account with this email and password." in text(Client().post("/admin/login/", form))
+    form["password"] = "correct-horse-battery"
+    assert "The desk is for tenant admins and auditors." in text(Client().post("/admin/login/", form))
+
+
 @pytest.mark.parametrize("address", ["search/?s=x&page=x", "search/?s=x&page=9", "search/", "autocomplete/?term=x"])
 def test_helpers_of_the_admin_answer_odd_questions(desk: Client, address: str) -> None:
     assert desk.get(f"/admin/{address}").status_code in {200, 403, 404}
