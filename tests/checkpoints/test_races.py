@@ -74,13 +74,14 @@ def test_the_same_decision_from_two_processes_of_one_person_is_one_decision(ques
 
 
 def test_a_decision_and_the_sweep_never_both_and_never_neither(questions, crowd):
-    rows = questions(60, timeout="1h")
-    now = timezone.now() + timedelta(hours=2)
+    laps = [questions(4, timeout=f"{hours}h") for hours in range(1, 16)]
+    rows = [row for lap in laps for row in lap]
+    ends = [lap[-1].expires_at for lap in laps]
     with Race() as race:
-        first = race.enter("decide", ids=keys(rows), email=crowd[0].email, decision="approve")
-        second = race.enter("decide", ids=keys(reversed(rows)), email=crowd[1].email, decision="reject")
-        sweeper = race.enter("sweep", now=now, batch=5)
-        race.start()
+        first = race.enter("decide", laps=[keys(lap) for lap in laps], email=crowd[0].email, decision="approve")
+        second = race.enter("decide", laps=[keys(lap) for lap in laps], email=crowd[1].email, decision="reject")
+        sweeper = race.enter("sweep", laps=ends, batch=1)
+        race.start(laps=len(laps))
         decided, rejected, swept = first.result(), second.result(), sweeper.result()
     expect_one_outcome_each(rows)
     by_hand = 0
@@ -144,12 +145,14 @@ def test_nothing_that_is_said_at_once_is_lost(ask, crowd):
 
 
 def test_two_sweepers_share_the_work_and_nothing_is_done_twice(questions):
-    rows = questions(60, timeout="1h")
-    now = timezone.now() + timedelta(hours=2)
+    laps = [questions(6, timeout=f"{hours}h") for hours in range(1, 11)]
+    rows = [row for lap in laps for row in lap]
     with Race() as race:
         for _ in range(3):
-            race.enter("sweep", now=now, batch=5)
-        results = race.results()
+            race.enter("sweep", laps=[lap[-1].expires_at for lap in laps], batch=2)
+        race.start(laps=len(laps))
+        results = [racer.result() for racer in race.racers]
+    assert sum(result["done"] > 0 for result in results) > 1
     expect_one_outcome_each(rows)
     assert sum(result["done"] for result in results) == len(rows)
     assert sum(result["failed"] for result in results) == 0
