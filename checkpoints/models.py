@@ -329,3 +329,46 @@ class Event(TenantOwned):
     def name(self) -> str:
         """The type without its subject: ``checkpoint.resolved`` reads ``resolved``."""
         return self.type.partition(".")[2]
+
+
+class Vote(TenantOwned):
+    """One member's word under a quorum; once per assignment."""
+
+    checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, related_name="votes", db_index=False)
+    assignment_version = models.PositiveIntegerField()
+    voter = ExactCharField(max_length=254)
+    decision = ExactCharField(max_length=100)
+    comment = models.TextField(blank=True, default="")
+    response = models.JSONField(null=True, blank=True)
+    approves = models.BooleanField()
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["checkpoint", "assignment_version", "voter"], name="vote_once_per_assignment"
+            ),
+        ]
+        indexes = [models.Index(fields=["tenant", "id"], name="vote_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.voter}: {self.decision}"
+
+
+class StoredAnswer(TenantOwned):
+    """What a request with an ``Idempotency-Key`` was answered, for whoever sends it again."""
+
+    # Hashes, so that no collation decides which two keys are the same.
+    key_hash = ExactCharField(max_length=64, unique=True)
+    request_hash = ExactCharField(max_length=64)
+    status = models.PositiveSmallIntegerField()
+    headers = models.JSONField(default=dict)
+    body = models.TextField()
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "created_at"], name="answer_oldest")]
+
+    def __str__(self) -> str:
+        return self.key_hash

@@ -7,7 +7,7 @@ from django.apps import apps
 from django.db import models
 from django.utils import timezone
 
-from checkpoints.models import Checkpoint, Event
+from checkpoints.models import Checkpoint, Event, StoredAnswer, Vote
 from tenants import directory, keys, setup
 from tenants.models import ApiKey, Core, Delegation, Group, Membership, Role, Tenant, User
 from tenants.scoping import TenantOwned, TenantQuerySet
@@ -63,7 +63,11 @@ def both(acme: Tenant, globex: Tenant) -> dict[type[models.Model], dict[str, mod
             Group.objects.get(tenant=tenant),
             Delegation.objects.create(tenant=tenant, core=core, delegate=membership),
             keys.create(tenant, name="ci").row,
-            Checkpoint.objects.create(tenant=tenant, core=core),
+            checkpoint := Checkpoint.objects.create(tenant=tenant, core=core),
+            Vote.objects.create(
+                tenant=tenant, checkpoint=checkpoint, assignment_version=1, voter="x", approves=True, at=timezone.now()
+            ),
+            StoredAnswer.objects.create(tenant=tenant, key_hash=tenant.slug, request_hash="x", status=201, body="x"),
             Event.objects.create(
                 tenant=tenant, subject_id=core.pk, sequence=1, type="x", at=timezone.now(), digest="x"
             ),
