@@ -102,6 +102,11 @@ class Stale(Refusal):
         return f"The checkpoint has changed since you read it: it is at version {version} now. Read it again."
 
 
+class IdempotencyMismatch(Refusal):
+    code = "idempotency_mismatch"
+    sentence = "This Idempotency-Key was used with another body. Use a new key for a new request."
+
+
 class Busy(Refusal):
     code = "unavailable"
     sentence = "Too many changes to this checkpoint at once. Nothing was written; try again."

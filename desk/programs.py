@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -85,12 +86,20 @@ class ApiKeyForm(TenantForm):
             raise forms.ValidationError("Choose a time to come, or leave it empty.")
         return expires_at
 
+    def clean_rate_per_minute(self) -> int | None:
+        wanted: int | None = self.cleaned_data.get("rate_per_minute")
+        most = settings.API_RATE_PER_MINUTE
+        # Tenants may hold their programs back; only an operator, on the command line, lets one go faster.
+        if wanted is not None and most and wanted > most:
+            raise forms.ValidationError(f"This server allows {most:,} at most. Ask its operator for more.")
+        return wanted
+
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(TenantAdmin):
     form = ApiKeyForm
     list_display = ("name", "begins_with", "allowed", "used", "state")
-    fields = ("tenant", "name", "scopes", "expires_at")
+    fields = ("tenant", "name", "scopes", "expires_at", "rate_per_minute")
     ordering = ("name", "-created_at")
     actions = ("rotate", "revoke")
 
@@ -101,6 +110,7 @@ class ApiKeyAdmin(TenantAdmin):
                 "name",
                 "begins_with",
                 "allowed",
+                "rate_per_minute",
                 "created_at",
                 "expires_at",
                 "revoked_at",
@@ -120,7 +130,13 @@ class ApiKeyAdmin(TenantAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         given = form.cleaned_data
-        made = keys.create(obj.tenant, name=given["name"], scopes=given["scopes"], expires_at=given.get("expires_at"))
+        made = keys.create(
+            obj.tenant,
+            name=given["name"],
+            scopes=given["scopes"],
+            expires_at=given.get("expires_at"),
+            rate_per_minute=given.get("rate_per_minute"),
+        )
         obj.pk, obj._state.adding = made.row.pk, False
         request._desk_secret = made.secret  # type: ignore[attr-defined]
 
@@ -140,7 +156,12 @@ class ApiKeyAdmin(TenantAdmin):
         if len(rows) != 1:
             messages.error(request, "Choose one live key: its successor is shown once.")
             return None
-        made = keys.rotate(rows[0])
+        try:
+            made = keys.rotate(rows[0])
+        except keys.DeadKey as error:
+            # Revoked by somebody else since the list was read.
+            messages.error(request, str(error))
+            return None
         self.log_change(request, rows[0], "Rotated.")
         return self.show_once(request, made.row.name, made.secret)
 

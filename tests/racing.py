@@ -215,11 +215,25 @@ def sweep_and_hang(orders: dict[str, Any]) -> None:
     sweeps.expire_checkpoints(now=datetime.fromisoformat(orders["now"]), batch=orders["batch"])
 
 
+def repeat(orders: dict[str, Any]) -> list[Any]:
+    """The same requests with the same Idempotency-Keys as everybody else; one start each, so that they meet."""
+    from tests.api_client import ApiClient
+
+    api = ApiClient(secret=orders["secret"])
+    told = []
+    for path, key, body in orders["requests"]:
+        line_up()
+        response = api.request("POST", path, body, Idempotency_Key=key)
+        told.append([response.status_code, response.content.decode()])
+    return told
+
+
 JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "decide": decide,
     "claim": claim,
     "comment": comment,
     "create": create,
+    "repeat": repeat,
     "sweep": sweep,
     "sweep_and_hang": sweep_and_hang,
 }

@@ -29,6 +29,7 @@ STATUS: dict[str, int] = {
     "not_claimable": 409,
     "nobody_to_remind": 409,
     "stale": 412,
+    "idempotency_mismatch": 422,
     "unavailable": 503,
 }
 CODES = {400: "invalid", 401: "unauthenticated", 403: "forbidden", 404: "not_found", 405: "method_not_allowed"}

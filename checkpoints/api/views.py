@@ -1,19 +1,23 @@
 """Thin adapters: check the shape, call one verb, answer with the row."""
 
 import uuid
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
-from django.http import QueryDict
+from django.http import HttpResponse, QueryDict
 from django.utils import timezone
 from rest_framework.exceptions import UnsupportedMediaType, ValidationError
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from checkpoints import assignment, errors, lifecycle, policy
+from checkpoints import assignment, errors, idempotency, lifecycle, policy
 from checkpoints.answers import Answer
 from checkpoints.api import lists, represent, shapes
 from checkpoints.api.parsing import LengthRequired, discard_rest
+from checkpoints.idempotency import Answered
 from checkpoints.models import Checkpoint, Event
 from tenants import directory
 from tenants.actors import Actor
@@ -21,6 +25,17 @@ from tenants.models import User
 
 HISTORY_LENGTH = 1000
 NO_VERSION = -1
+
+
+def answer(row: Checkpoint, *, status: int = 200, **headers: str) -> Answered:
+    """The row as bytes: what is stored for a repeat is what was sent."""
+    body = JSONRenderer().render(represent.checkpoint(row))
+    return Answered(status, {"ETag": represent.etag(row)} | headers, body)
+
+
+def respond(answered: Answered) -> HttpResponse:
+    headers = {"Content-Type": "application/json"} | answered.headers
+    return HttpResponse(answered.body, status=answered.status, headers=headers)
 
 
 class View(APIView):
@@ -41,6 +56,17 @@ class View(APIView):
     def actor(self) -> Actor:
         return cast(Actor, self.request.auth)
 
+    def once(self, route: str, prepare: Callable[[], Callable[[], Answered]]) -> HttpResponse:
+        """With an Idempotency-Key, a repeat gets the first answer, whatever became of the row since.
+
+        ``prepare`` looks and checks, and returns the work itself. The route is one under all its mounts.
+        """
+        key = self.request.headers.get("Idempotency-Key")
+        if key is None:
+            return respond(prepare()())
+        claim = idempotency.claim_for(self.actor, route=route, key=key, body=self.body())
+        return respond(idempotency.stored(claim) or idempotency.once(claim, prepare()))
+
     def find(self, checkpoint_id: uuid.UUID) -> Checkpoint:
         rows = policy.visible(self.actor, at=timezone.now()).select_related("core", "tenant")
         row: Checkpoint | None = rows.filter(pk=checkpoint_id).first()
@@ -48,14 +74,17 @@ class View(APIView):
             raise errors.NotFound
         return row
 
-    def read(self, shape: type[shapes.Shape]) -> dict[str, Any]:
+    def body(self) -> Any:
         data = self.request.data
         if isinstance(data, QueryDict):
             # A form: without a body it is what curl sends for none; with one, a session's CSRF check has eaten it.
             if self.request.META.get("CONTENT_LENGTH") not in {None, "", "0"}:
                 raise UnsupportedMediaType(str(self.request.content_type))
-            data = {}
-        given = shape(data={} if data is None else data)
+            return {}
+        return {} if data is None else data
+
+    def read(self, shape: type[shapes.Shape]) -> dict[str, Any]:
+        given = shape(data=self.body())
         given.is_valid(raise_exception=True)
         return dict(given.validated_data)
 
@@ -66,11 +95,18 @@ class Checkpoints(View):
         rows = lists.filtered(request, policy.visible(self.actor, at=timezone.now()))
         return Response(lists.page(request, rows))
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> HttpResponse:
         policy.admit(self.actor, "create")
-        row = lifecycle.create(lifecycle.Draft(**self.read(shapes.Create)), actor=self.actor)
-        headers = {"ETag": represent.etag(row), "Location": f"/v1/checkpoints/{row.pk}"}
-        return Response(represent.checkpoint(row), status=201, headers=headers)
+        return self.once("checkpoints", self.prepare)
+
+    def prepare(self) -> Callable[[], Answered]:
+        draft = lifecycle.Draft(**self.read(shapes.Create))
+
+        def work() -> Answered:
+            row = lifecycle.create(draft, actor=self.actor)
+            return answer(row, status=201, Location=f"/v1/checkpoints/{row.pk}")
+
+        return work
 
 
 class OneCheckpoint(View):
@@ -97,11 +133,15 @@ class Command(View):
     command: str
     shape: type[shapes.Shape]
 
-    def post(self, request: Request, checkpoint_id: uuid.UUID) -> Response:
+    def post(self, request: Request, checkpoint_id: uuid.UUID) -> HttpResponse:
         policy.admit(self.actor, self.command)
+        return self.once(f"checkpoints/{checkpoint_id}/{self.command}", partial(self.prepare, checkpoint_id))
+
+    def prepare(self, checkpoint_id: uuid.UUID) -> Callable[[], Answered]:
         row = self.find(checkpoint_id)
-        row = self.run(row, self.read(self.shape), {"actor": self.actor, "if_version": self.if_version(row)})
-        return Response(represent.checkpoint(row), headers={"ETag": represent.etag(row)})
+        given = self.read(self.shape)
+        who = {"actor": self.actor, "if_version": self.if_version(row)}
+        return lambda: answer(self.run(row, given, who))
 
     def find(self, checkpoint_id: uuid.UUID) -> Checkpoint:
         """Also what a colleague has ended: somebody who was asked hears who decided what, not that it never was."""

@@ -5,6 +5,7 @@ was read; otherwise the plan is made again on the fresh row. So whoever loses a 
 and no lock is held while anybody thinks.
 """
 
+import copy
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -64,7 +65,6 @@ def change(
         except Lost:
             row = Checkpoint.objects.select_related("core", "tenant").get(pk=row.pk)
         else:
-            # Only now: a try that was rolled back must leave the row in memory as it was read.
             return _with(row, columns)
     raise errors.Busy(row)
 
@@ -141,9 +141,11 @@ def _update_many(names: tuple[str, ...], changes: list[tuple[Checkpoint, dict[st
 
 
 def _with(row: Checkpoint, columns: dict[str, Any]) -> Checkpoint:
+    """A new object: where the transaction around us is tried again, the old one must still say what was read."""
+    changed = copy.copy(row)
     for name, value in columns.items():
-        setattr(row, name, value)
-    return row
+        setattr(changed, name, value)
+    return changed
 
 
 def plain(value: Any) -> Any:

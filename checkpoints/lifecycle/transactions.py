@@ -22,9 +22,10 @@ def asks_for_another_try(error: OperationalError) -> bool:
 
 
 def attempt(work: Callable[[], Result]) -> Result:
-    """Runs ``work`` in a transaction. Inside somebody else's it runs once: only the outermost can be repeated."""
-    outermost = not connection.in_atomic_block
-    for left in reversed(range(TRIES if outermost else 1)):
+    """Runs ``work`` in a transaction. Inside somebody else's it is part of that one: only the outermost is repeated."""
+    if connection.in_atomic_block:
+        return work()
+    for left in reversed(range(TRIES)):
         try:
             with transaction.atomic():
                 return work()

@@ -189,6 +189,7 @@ def test_superseding_what_has_ended_creates_nothing(ask, refund, approver, as_pe
     assert Event.objects.count() == 2
 
 
+@pytest.mark.django_db(transaction=True)
 def test_superseding_goes_both_ways_or_not_at_all(ask, monkeypatch):
     older = ask()
 
