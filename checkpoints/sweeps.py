@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import OperationalError
 from django.utils import timezone
 
-from checkpoints import lifecycle
+from checkpoints import idempotency, lifecycle
 from checkpoints.errors import Refusal
 from checkpoints.lifecycle.transactions import asks_for_another_try
 from checkpoints.models import AssigneeType, Checkpoint, CheckpointSet, Routing
@@ -83,6 +83,11 @@ def reroute(*, now: datetime | None = None, batch: int | None = None) -> Outcome
     for assigned in list(waiting.values(*names).distinct()):
         _reroute_alike(waiting.filter(**assigned).order_by("id"), outcome, at=at, size=size)
     return outcome
+
+
+def forget_answers(*, now: datetime | None = None) -> Outcome:
+    """Answers kept for repeats are kept for a day."""
+    return Outcome(done=idempotency.forget(now=now))
 
 
 def _reroute_alike(alike: CheckpointSet, outcome: Outcome, *, at: datetime, size: int) -> None:

@@ -32,6 +32,7 @@ INSTALLED_APPS = [
     "whitenoise.runserver_nostatic",
     "django.contrib.staticfiles",
     "rest_framework",
+    "axes",
 ]
 
 MIDDLEWARE = [
@@ -45,6 +46,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -92,7 +94,7 @@ STORAGES = {
 # --- Who signs in -------------------------------------------------------------------------------------------------
 
 AUTH_USER_MODEL = "tenants.User"
-AUTHENTICATION_BACKENDS = ["tenants.signin.EmailBackend"]
+AUTHENTICATION_BACKENDS = ["tenants.lockout.LockoutBackend", "tenants.signin.EmailBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "MinimumLengthValidator", "CommonPasswordValidator")
@@ -100,6 +102,24 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "admin:login"
 SIGN_IN_LINK_HOURS = env.number("SIGN_IN_LINK_HOURS", 48, least=1, most=24 * 30)
 PASSWORD_RESET_TIMEOUT = SIGN_IN_LINK_HOURS * 3600
+
+# Wrong passwords before the door closes: for one account from one address, and for all accounts from one address.
+AXES_FAILURE_LIMIT = env.number("SIGN_IN_TRIES", 5, least=1)
+SIGN_IN_TRIES_PER_ADDRESS = env.number("SIGN_IN_TRIES_PER_ADDRESS", 50, least=1)
+SIGN_IN_LOCK_MINUTES = env.number("SIGN_IN_LOCK_MINUTES", 15, least=1, most=60 * 24)
+AXES_HANDLER = "tenants.lockout.Tries"
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_COOLOFF_TIME = "tenants.lockout.cool_off"
+AXES_USERNAME_CALLABLE = "tenants.lockout.account_of"
+AXES_CLIENT_IP_CALLABLE = "tenants.lockout.address_for_tries"
+AXES_LOCKOUT_CALLABLE = "tenants.lockout.page"
+AXES_RESET_ON_SUCCESS = True
+# Somebody who keeps trying does not keep the owner of the account out for ever.
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_DISABLE_ACCESS_LOG = True
+# Tries belong to no tenant: nobody reads them on the desk.
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
 
 SECURE = BASE_URL.startswith("https://")
 SESSION_COOKIE_SECURE = SECURE
@@ -109,8 +129,9 @@ SECURE_HSTS_SECONDS = env.number("SECURE_HSTS_SECONDS", 31536000 if SECURE else 
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE
 SECURE_HSTS_PRELOAD = SECURE
 SECURE_REFERRER_POLICY = "same-origin"
-# Only a proxy that always sets this header may be trusted with it.
-if env.flag("TRUST_PROXY"):
+# Only a proxy that always sets these headers may be trusted with them.
+TRUST_PROXY = env.flag("TRUST_PROXY")
+if TRUST_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 X_FRAME_OPTIONS = "DENY"
 
@@ -130,6 +151,7 @@ REST_FRAMEWORK = {
         "tenants.authentication.TenantSessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["tenants.authentication.HasTenant"],
+    "DEFAULT_THROTTLE_CLASSES": ["tenants.limits.RequestsPerMinute"],
     "DEFAULT_PARSER_CLASSES": ["checkpoints.api.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "checkpoints.api.parsing.AlwaysJSON",
@@ -141,12 +163,16 @@ REST_FRAMEWORK = {
 API_BODY_BYTES = env.number("API_BODY_BYTES", 2 * 1024 * 1024, least=1024)
 # MariaDB takes no JSON of more than 31 levels; the body itself is one.
 API_JSON_DEPTH = env.number("API_JSON_DEPTH", 32, least=1, most=32)
+# Zero: no limit.
+API_RATE_PER_MINUTE = env.number("API_RATE_PER_MINUTE", 6000)
+API_WRONG_KEYS_PER_MINUTE = env.number("API_WRONG_KEYS_PER_MINUTE", 600)
 DATA_UPLOAD_MAX_MEMORY_SIZE = API_BODY_BYTES
 
 # --- Jobs ---------------------------------------------------------------------------------------------------------
 
 SWEEP_EXPIRE_SECONDS = env.number("SWEEP_EXPIRE_SECONDS", 300, least=1)
 SWEEP_REROUTE_SECONDS = env.number("SWEEP_REROUTE_SECONDS", 300, least=1)
+SWEEP_FORGET_SECONDS = env.number("SWEEP_FORGET_SECONDS", 600, least=1)
 SWEEP_BATCH = env.number("SWEEP_BATCH", 300, least=1, most=5000)
 
 # --- Mail ---------------------------------------------------------------------------------------------------------
@@ -177,5 +203,9 @@ LOGGING = {
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": env.one_of("LOG_LEVEL", LOG_LEVELS, "INFO")},
     # A refused request is an answer, not an incident.
-    "loggers": {"django.request": {"level": "ERROR"}, "django.security.DisallowedHost": {"level": "CRITICAL"}},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "axes": {"level": "WARNING"},
+    },
 }

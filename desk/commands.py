@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint
 from desk import stories
 from tenants import actors
 from tenants.actors import Actor
-from tenants.authentication import address_of
+from tenants.addresses import address_of
 from tenants.models import Group, Membership, Role, Tenant, User
 
 MOST_SUGGESTIONS = 200

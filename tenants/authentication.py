@@ -8,7 +8,8 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from tenants import actors, keys
+from tenants import actors, keys, limits
+from tenants.addresses import address_of
 from tenants.models import Membership, Tenant, User
 
 
@@ -23,6 +24,7 @@ class ApiKeyAuthentication(BaseAuthentication):
         now = timezone.now()
         # One sentence for unknown, expired and revoked: a guesser learns nothing.
         if key is None or not key.is_live(at=now):
+            limits.count_wrong_key(address_of(request))
             raise exceptions.AuthenticationFailed("This API key is not valid. It may have expired or been revoked.")
         keys.note_use(key, at=now)
         return key, actors.program(key, address=address_of(request))
@@ -67,7 +69,3 @@ class HasTenant(BasePermission):
         if isinstance(request.auth, actors.Actor):
             return True
         raise exceptions.NotAuthenticated(self.message)
-
-
-def address_of(request: Any) -> str:
-    return str(request.META.get("REMOTE_ADDR", ""))[:64]

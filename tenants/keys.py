@@ -37,6 +37,7 @@ def create(
     name: str,
     scopes: Iterable[str] = (),
     expires_at: datetime | None = None,
+    rate_per_minute: int | None = None,
     secret: str | None = None,
 ) -> NewKey:
     """All scopes when none is named. ``secret`` is for the demo, whose key must be the same on every start."""
@@ -49,6 +50,7 @@ def create(
         name=name,
         scopes=wanted,
         expires_at=expires_at,
+        rate_per_minute=rate_per_minute,
         prefix=secret.rpartition("_")[0],
         secret_hash=hash_of(secret),
     )
@@ -64,7 +66,9 @@ def rotate(key: ApiKey, *, overlap: timedelta = OVERLAP) -> NewKey:
     key = ApiKey.objects.select_for_update().get(pk=key.pk)
     if not key.is_live(at=now):
         raise DeadKey("This key has expired or been revoked: make a new one.")
-    successor = create(key.tenant, name=key.name, scopes=key.scopes, expires_at=key.expires_at)
+    successor = create(
+        key.tenant, name=key.name, scopes=key.scopes, expires_at=key.expires_at, rate_per_minute=key.rate_per_minute
+    )
     ApiKey.objects.filter(pk=successor.row.pk).update(family=key.family)
     ends = now + overlap if key.expires_at is None else min(now + overlap, key.expires_at)
     ApiKey.objects.filter(pk=key.pk).update(expires_at=ends)

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from tenants import scopes
 from tenants.fields import ExactCharField, new_id
-from tenants.scoping import TenantModel, TenantQuerySet
+from tenants.scoping import TenantModel, TenantOwned, TenantQuerySet
 
 TENANT_ADMIN = "tenant_admin"
 APPROVER = "approver"
@@ -248,6 +248,13 @@ class ApiKey(TenantModel):
     prefix = ExactCharField(max_length=16, editable=False)
     secret_hash = ExactCharField(max_length=64, unique=True, editable=False)
     scopes = models.JSONField(default=list)
+    rate_per_minute = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        verbose_name="Requests a minute",
+        help_text="Empty: as many as this server allows any key.",
+    )
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
@@ -268,3 +275,27 @@ class ApiKey(TenantModel):
 
     def has_scope(self, scope: str) -> bool:
         return scope in scopes.expand(self.scopes)
+
+
+class RequestCount(TenantOwned):
+    """What one key family or person has sent in one minute, over all processes; ``tenants/limits.py`` writes it."""
+
+    id = models.BigAutoField(primary_key=True)
+    subject = models.UUIDField()
+    minute = models.PositiveBigIntegerField()
+    count = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "subject", "minute"], name="requests_once_per_minute")]
+
+
+class RefusedKeyCount(models.Model):
+    """Wrong keys from one address in one minute. They belong to no tenant."""
+
+    id = models.BigAutoField(primary_key=True)
+    address = ExactCharField(max_length=45)
+    minute = models.PositiveBigIntegerField()
+    count = models.PositiveIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["address", "minute"], name="refused_keys_once_per_minute")]

@@ -477,6 +477,8 @@ def test_the_command_runs_every_job_once_and_says_what_it_did(due, bad, finance,
     assert capsys.readouterr().out.splitlines() == [
         "expire_checkpoints: 1 done, 1 set aside",
         "reroute: 1 done, 0 set aside",
+        "forget_answers: 0 done, 0 set aside",
+        "forget_counts: 0 done, 0 set aside",
     ]
 
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Event, StoredAnswer, Vote
 from tenants import directory, keys, setup
-from tenants.models import ApiKey, Core, Delegation, Group, Membership, Role, Tenant, User
+from tenants.models import ApiKey, Core, Delegation, Group, Membership, RequestCount, Role, Tenant, User
 from tenants.scoping import TenantOwned, TenantQuerySet
 
 
@@ -63,6 +63,7 @@ def both(acme: Tenant, globex: Tenant) -> dict[type[models.Model], dict[str, mod
             Group.objects.get(tenant=tenant),
             Delegation.objects.create(tenant=tenant, core=core, delegate=membership),
             keys.create(tenant, name="ci").row,
+            RequestCount.objects.create(tenant=tenant, subject=user.pk, minute=1, count=1),
             checkpoint := Checkpoint.objects.create(tenant=tenant, core=core),
             Vote.objects.create(
                 tenant=tenant, checkpoint=checkpoint, assignment_version=1, voter="x", approves=True, at=timezone.now()

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import Error, close_old_connections
 
 from checkpoints import sweeps
+from tenants import limits, lockout
 
 logger = logging.getLogger("sweep")
 
@@ -26,6 +27,8 @@ class Command(BaseCommand):
         jobs: dict[str, tuple[int, Callable[[], sweeps.Outcome]]] = {
             "expire_checkpoints": (settings.SWEEP_EXPIRE_SECONDS, sweeps.expire_checkpoints),
             "reroute": (settings.SWEEP_REROUTE_SECONDS, sweeps.reroute),
+            "forget_answers": (settings.SWEEP_FORGET_SECONDS, sweeps.forget_answers),
+            "forget_counts": (settings.SWEEP_FORGET_SECONDS, forget_counts),
         }
         if options["once"]:
             for name, (_, job) in jobs.items():
@@ -56,3 +59,8 @@ class Command(BaseCommand):
             return
         if outcome.done or outcome.failed:
             logger.info("%s: %s done, %s set aside", name, outcome.done, outcome.failed)
+
+
+def forget_counts() -> sweeps.Outcome:
+    """What rate limits and the lockout have counted, and nobody asks for any more."""
+    return sweeps.Outcome(done=limits.remove_old_counts() + lockout.remove_old_tries())
