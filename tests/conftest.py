@@ -1,9 +1,10 @@
 """The cast, the same in every test: two tenants, and one person for each way of standing in them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.db.backends.base.operations import BaseDatabaseOperations
 from django.test import Client
 
 from checkpoints import lifecycle
@@ -11,7 +12,23 @@ from checkpoints.models import Checkpoint
 from tenants import actors, keys, setup
 from tenants.actors import Actor
 from tenants.models import Core, Group, Tenant, User
+from tests import tampering
 from tests.api_client import ApiClient
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tables_can_be_emptied_between_tests() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        flush = BaseDatabaseOperations.execute_sql_flush
+        patch.setattr(BaseDatabaseOperations, "execute_sql_flush", tampering.emptying(flush))
+        yield
+
+
+@pytest.fixture
+def intruder(transactional_db: None) -> Iterator[None]:
+    """Somebody with every right on the database has taken the triggers away; the test plays what they do next."""
+    with tampering.unguarded():
+        yield
 
 
 @pytest.fixture

@@ -3,11 +3,12 @@
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from checkpoints import events, lifecycle, sweeps
 from checkpoints.models import Event
+from tests import tampering
 from tests.checkpoints.stories import again, events_of, story
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
@@ -36,14 +37,14 @@ def long_story(ask, finance, approver, colleague, tenant_admin, bystander, as_pe
         escalation_target="role:tenant_admin",
         context=AWKWARD,
     )
-    lifecycle.claim(row, actor=as_person(approver))
-    lifecycle.release(row, actor=as_person(approver))
-    lifecycle.comment(row, actor=as_person(colleague), text=AWKWARD["words"])
-    lifecycle.remind(row, actor=program)
-    lifecycle.extend(row, actor=program, timeout="2h")
+    row = lifecycle.claim(row, actor=as_person(approver))
+    row = lifecycle.release(row, actor=as_person(approver))
+    row = lifecycle.comment(row, actor=as_person(colleague), text=AWKWARD["words"])
+    row = lifecycle.remind(row, actor=program)
+    row = lifecycle.extend(row, actor=program, timeout="2h")
     sweeps.expire_checkpoints(now=row.expires_at)
     row = again(row)
-    lifecycle.reassign(row, actor=as_person(tenant_admin), assignee="bystander@acme.example", comment="Please.")
+    row = lifecycle.reassign(row, actor=as_person(tenant_admin), assignee="bystander@acme.example", comment="Please.")
     decide(row, bystander, "approve", response=AWKWARD, comment="é")
     return again(row)
 
@@ -85,7 +86,7 @@ def test_moments_keep_their_microseconds(long_story):
         {"digest": "0" * 64},
     ],
 )
-def test_an_edited_event_is_found_and_named(long_story, edit):
+def test_an_edited_event_is_found_and_named(intruder, long_story, edit):
     Event.objects.filter(subject_id=long_story.pk, sequence=4).update(**edit)
     assert "does not follow from the ones before it" in events.trouble_with(long_story)
 
@@ -96,25 +97,25 @@ def test_the_mark_of_the_outbox_is_no_part_of_the_chain(long_story):
 
 
 @pytest.mark.parametrize("sequence", [1, 4])
-def test_a_deleted_event_is_found(long_story, sequence):
+def test_a_deleted_event_is_found(intruder, long_story, sequence):
     Event.objects.filter(subject_id=long_story.pk, sequence=sequence).delete()
     assert events.trouble_with(long_story).startswith(f"Event {sequence + 1} ")
 
 
-def test_two_swapped_events_are_found(long_story):
+def test_two_swapped_events_are_found(intruder, long_story):
     third, fourth = events_of(long_story)[2:4]
     for event, place in ((third, 99), (fourth, 3), (third, 4)):
         Event.objects.filter(pk=event.pk).update(sequence=place)
     assert events.trouble_with(long_story).startswith("Event 3 ")
 
 
-def test_a_cut_tail_is_found_by_what_the_row_remembers(long_story):
+def test_a_cut_tail_is_found_by_what_the_row_remembers(intruder, long_story):
     Event.objects.filter(subject_id=long_story.pk, sequence__gt=7).delete()
     assert events.first_broken(events_of(long_story)) is None
     assert events.trouble_with(long_story) == "The row counts 9 events, and there are 7."
 
 
-def test_a_forged_last_event_is_found_by_the_digest_the_row_remembers(long_story):
+def test_a_forged_last_event_is_found_by_the_digest_the_row_remembers(intruder, long_story):
     event = events_of(long_story)[-1]
     event.actor = "user:somebody@else.example"
     event.digest = events.digest_of(event)
@@ -125,7 +126,7 @@ def test_a_forged_last_event_is_found_by_the_digest_the_row_remembers(long_story
     )
 
 
-def test_an_event_of_another_checkpoint_does_not_fit_in(long_story, ask):
+def test_an_event_of_another_checkpoint_does_not_fit_in(intruder, long_story, ask):
     other = ask()
     Event.objects.filter(subject_id=long_story.pk, sequence=1).delete()
     Event.objects.filter(subject_id=other.pk).update(subject_id=long_story.pk)
@@ -142,6 +143,99 @@ def test_the_events_of_one_batch_chain_too(ask, tenant_admin):
     for row in map(again, rows):
         assert events.trouble_with(row) == ""
     assert {tuple(story(row)) for row in rows} == {("created", "escalated", "expired"), ("created", "expired")}
+
+
+# --- What the database refuses ------------------------------------------------------------------------------------
+
+OTHER = {
+    "id": 10**9,
+    "tenant_id": "00000000000000000000000000000000",
+    "subject_type": "run",
+    "subject_id": "00000000000000000000000000000000",
+    "sequence": 99,
+    "type": "checkpoint.rejected",
+    "at": "2001-01-01 00:00:00",
+    "actor": "user:somebody@else.example",
+    "via": "api ",
+    "address": "192.0.2.1",
+    "data": "{}",
+    "previous_digest": "0" * 64,
+    "digest": "0" * 64,
+}
+
+
+def run(statement, *parameters):
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters)
+
+
+def refused(match, statement, *parameters):
+    """The statement fails with these words, and every event is as it was."""
+    before = list(Event.objects.order_by("pk").values())
+    with pytest.raises(IntegrityError, match=match), transaction.atomic():
+        run(statement, *parameters)
+    assert list(Event.objects.order_by("pk").values()) == before
+
+
+def test_every_column_but_the_mark_of_the_outbox_is_guarded():
+    assert set(OTHER) == {field.column for field in Event._meta.concrete_fields} - {"distributed_at"}
+
+
+@pytest.mark.parametrize("column", OTHER)
+def test_the_database_refuses_to_change_an_event(column, refund):
+    refused(
+        "Events are written once: only distributed_at may change",
+        f"UPDATE mod_scaicore_events SET {column} = %s",  # noqa: S608 (a column of ours)
+        OTHER[column],
+    )
+
+
+def test_the_database_refuses_a_change_that_a_collation_calls_equal(refund):
+    """To JSON on MariaDB, a blank at the end is nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT data FROM mod_scaicore_events")
+        [text] = cursor.fetchone()
+    refused("only distributed_at may change", "UPDATE mod_scaicore_events SET data = %s", f"{text} ")
+
+
+def test_the_database_refuses_a_change_in_the_shadow_of_an_allowed_one(refund):
+    refused("only distributed_at may change", "UPDATE mod_scaicore_events SET distributed_at = at, actor = 'user:x'")
+
+
+def test_the_database_refuses_to_delete_events(refund):
+    refused("Events are written once: they are never deleted", "DELETE FROM mod_scaicore_events")
+
+
+@pytest.mark.parametrize("in_the_way_by", ["id", "place"])
+def test_the_database_refuses_to_replace_an_event(refund, in_the_way_by):
+    values = {field.column: field.column for field in Event._meta.concrete_fields}
+    values["actor"] = "'user:somebody@else.example'"
+    values |= {"id": "id + 1000"} if in_the_way_by == "place" else {"sequence": "sequence + 1000"}
+    refused(
+        "Events are written once",
+        f"REPLACE INTO mod_scaicore_events ({', '.join(values)}) "  # noqa: S608 (columns of ours)
+        f"SELECT {', '.join(values.values())} FROM mod_scaicore_events",
+    )
+
+
+def test_an_event_can_be_marked_as_distributed_and_unmarked(refund):
+    [event] = events_of(refund)
+    for at in (timezone.now(), None, timezone.now()):
+        event.distributed_at = at
+        event.save()
+        assert events_of(refund)[0].distributed_at == at
+    assert Event.objects.filter(pk=event.pk).update(distributed_at=None) == 1
+
+
+def test_the_triggers_can_be_made_again_and_taken_back(transactional_db, refund):
+    migration = tampering.MIGRATION
+    for step in (migration.guard, migration.guard, migration.unguard, migration.unguard):
+        with connection.schema_editor() as editor:
+            step(None, editor)
+    run("UPDATE mod_scaicore_events SET actor = 'user:somebody@else.example'")
+    with connection.schema_editor() as editor:
+        migration.guard(None, editor)
+    refused("only distributed_at may change", "UPDATE mod_scaicore_events SET actor = 'user:x'")
 
 
 def test_no_two_events_share_a_place(long_story):
