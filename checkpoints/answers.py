@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from checkpoints import actions
 from checkpoints.errors import FieldErrors, InvalidDecision
 from checkpoints.models import Checkpoint
 
@@ -22,6 +23,16 @@ class Option:
     requires_comment: bool = False
 
 
+# What agents know: the options of an action that brings none of its own.
+VERBS = (
+    Option("approve", "Approve", "Do it as asked."),
+    Option("edit", "Edit", "Do it with other arguments."),
+    Option("reject", "Reject", "Do not do it; the comment goes to the program."),
+    Option("respond", "Respond", "Do not do it; answer in words."),
+    Option("ignore", "Ignore", "Do not do it, and say nothing."),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What somebody said; ``check`` turns it into a resolution or refuses it."""
@@ -29,6 +40,7 @@ class Answer:
     decision: str | None = None
     response: str | dict[str, Any] | None = None
     comment: str = ""
+    edited_args: Any = None
 
 
 def options_of(checkpoint: Checkpoint) -> list[Option]:
@@ -37,7 +49,7 @@ def options_of(checkpoint: Checkpoint) -> list[Option]:
         return [read_option(given) for given in checkpoint.options]
     if checkpoint.checkpoint_type == "debug_breakpoint":
         return [Option("continue", "Continue")]
-    return []
+    return list(VERBS) if checkpoint.action else []
 
 
 def read_option(given: str | dict[str, Any]) -> Option:
@@ -105,9 +117,32 @@ def check(checkpoint: Checkpoint, answer: Answer) -> dict[str, Any]:
     chosen = options.get(decision or "")
     if chosen is not None and chosen.requires_comment and not answer.comment.strip():
         wrong["comment"] = [f"“{chosen.label}” needs a comment."]
+    _check_action(checkpoint, answer, decision, wrong)
     if wrong:
         raise InvalidDecision(wrong, checkpoint)
-    return {"decision": decision, "response": answer.response, "comment": answer.comment or None}
+    resolution = {"decision": decision, "response": answer.response, "comment": answer.comment or None}
+    if checkpoint.action:
+        if answer.edited_args is not None:
+            resolution["edited_args"] = answer.edited_args
+        resolution["action_digest"] = actions.digest_of(actions.as_decided(checkpoint.action, answer.edited_args))
+    return resolution
+
+
+def _check_action(checkpoint: Checkpoint, answer: Answer, decision: str | None, wrong: FieldErrors) -> None:
+    if not checkpoint.action:
+        if answer.edited_args is not None:
+            wrong["edited_args"] = ["This checkpoint has no action to edit."]
+        return
+    if decision == "edit":
+        if answer.edited_args is None:
+            wrong["edited_args"] = ["“edit” needs the arguments as they shall be: send edited_args."]
+        elif found := actions.problems_with_args(checkpoint.action, answer.edited_args):
+            wrong["edited_args"] = found
+    elif answer.edited_args is not None:
+        wrong["edited_args"] = ["Only with the decision “edit”."]
+    own_verbs = not checkpoint.options
+    if own_verbs and decision == "respond" and not (isinstance(answer.response, str) and answer.response.strip()):
+        wrong["response"] = ["“respond” needs an answer in words: send response as a string that is not blank."]
 
 
 def _trouble_with_decision(decision: str | None, known: list[str]) -> str:

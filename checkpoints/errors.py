@@ -78,6 +78,11 @@ class AlreadyExpired(Refusal):
         return f"Expired at {row.closed_at:%Y-%m-%d %H:%M:%S} UTC."
 
 
+class AlreadyVoted(Refusal):
+    code = "already_voted"
+    sentence = "This person has voted, and a vote cannot be changed."
+
+
 class ClaimedByOther(Refusal):
     code = "claimed_by_other"
 

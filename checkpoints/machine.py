@@ -5,9 +5,9 @@ from checkpoints.models import Checkpoint, Status
 
 P, R, E, C = Status.PENDING, Status.RESOLVED, Status.EXPIRED, Status.CANCELLED
 
-#  command        from    to
+#  command        from    to (a vote that does not decide leaves it pending)
 TABLE: dict[str, dict[Status, frozenset[Status]]] = {
-    "resolve":   {P: frozenset({R})},
+    "resolve":   {P: frozenset({P, R})},
     "cancel":    {P: frozenset({C})},
     "supersede": {P: frozenset({C})},
     "reassign":  {P: frozenset({P})},

@@ -191,6 +191,8 @@ class Checkpoint(TenantModel):
     created_by_key = models.UUIDField(null=True, blank=True)
 
     objects: ClassVar[Any] = CheckpointSet.as_manager()
+    # Set where the votes of a whole page were read at once.
+    cast_votes: "list[Vote] | None" = None
 
     class Meta:
         db_table = "mod_scaicore_checkpoints"

@@ -134,6 +134,9 @@ def _reassign(command: str, checkpoint: Checkpoint, standing: Standing, at: date
 
 def _claim(command: str, checkpoint: Checkpoint, standing: Standing, at: datetime) -> Verdict:
     email = standing.user.email
+    if checkpoint.required_approvals > 1:
+        reason = "Several have to decide it together: there is nothing for one person to claim."
+        return Verdict(False, reason, refusal=errors.NotClaimable)
     if checkpoint.is_unrouted:
         if standing.is_admin:
             return Verdict(True, f"{email} is a tenant admin, and nobody is assigned.")

@@ -81,7 +81,10 @@ def reroute(*, now: datetime | None = None, batch: int | None = None) -> Outcome
     names = ("tenant", "core", "assignee_type", "assignee_value", "assignee_raw")
     # Read to the end before anything is written: SQLite refuses a write while an older read is still open.
     for assigned in list(waiting.values(*names).distinct()):
-        _reroute_alike(waiting.filter(**assigned).order_by("id"), outcome, at=at, size=size)
+        alike = waiting.filter(**assigned).order_by("id")
+        _reroute_alike(alike.filter(required_approvals=1), outcome, at=at, size=size)
+        # Each quorum has its own number and votes: one within reach says nothing about the next.
+        _reroute_alike(alike.filter(required_approvals__gt=1), outcome, at=at, size=size, one_for_all=False)
     return outcome
 
 
@@ -90,7 +93,9 @@ def forget_answers(*, now: datetime | None = None) -> Outcome:
     return Outcome(done=idempotency.forget(now=now))
 
 
-def _reroute_alike(alike: CheckpointSet, outcome: Outcome, *, at: datetime, size: int) -> None:
+def _reroute_alike(
+    alike: CheckpointSet, outcome: Outcome, *, at: datetime, size: int, one_for_all: bool = True
+) -> None:
     rows = list(alike.select_related("core", "tenant")[:size])
     while rows:
         for row in rows:
@@ -99,7 +104,8 @@ def _reroute_alike(alike: CheckpointSet, outcome: Outcome, *, at: datetime, size
                 after = lifecycle.reroute(row, at=at)
             except Refusal:
                 continue  # decided in the meantime
-            if after.row_version == before:
+            if after.row_version != before:
+                outcome.done += 1
+            elif one_for_all:
                 return  # this assignment still leads to somebody: so do its other rows
-            outcome.done += 1
         rows = list(alike.filter(id__gt=rows[-1].pk).select_related("core", "tenant")[:size])

@@ -13,7 +13,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.utils.urls import remove_query_param, replace_query_param
 
-from checkpoints import assignment
+from checkpoints import assignment, quorum
 from checkpoints.api import represent
 from checkpoints.api.parsing import trouble_with
 from checkpoints.api.problems import flat
@@ -135,6 +135,7 @@ def page(request: Request, rows: QuerySet[Checkpoint]) -> dict[str, Any]:
     found = list(rows.select_related("core")[: size + 1])
     for row in found:
         row.tenant = _actor(request).tenant
+    quorum.attach(found)
     more, found = len(found) > size, found[:size]
     if backwards:
         found.reverse()

@@ -25,6 +25,7 @@ STATUS: dict[str, int] = {
     "already_resolved": 409,
     "already_cancelled": 409,
     "already_expired": 409,
+    "already_voted": 409,
     "claimed_by_other": 409,
     "not_claimable": 409,
     "nobody_to_remind": 409,

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from checkpoints import events, links
+from checkpoints import events, links, quorum
 from checkpoints.models import Checkpoint, Event
 
 SAME = (
@@ -86,8 +86,21 @@ def checkpoint(row: Checkpoint) -> dict[str, Any]:
         answer[name] = moment(getattr(row, name))
     answer["priority"] = row.priority_word
     answer["supersedes"] = str(row.supersedes_id) if row.supersedes_id else None
+    answer["quorum"] = votes(row)
     answer["links"] = {"decide": links.decide_url(row)}
     return answer
+
+
+def votes(row: Checkpoint) -> dict[str, Any] | None:
+    """Who voted what, and what is missing; null without a quorum."""
+    picture = quorum.picture(row)
+    if picture is None:
+        return None
+    cast = [
+        {"voter": vote.voter, "decision": vote.decision, "comment": vote.comment or None, "at": moment(vote.at)}
+        for vote in picture["votes"]
+    ]
+    return picture | {"votes": cast}
 
 
 def moment(at: datetime | None) -> str | None:

@@ -28,6 +28,8 @@ class Change:
     event: str
     sets: dict[str, Any]
     detail: dict[str, Any] = field(default_factory=dict)
+    # Written in the same transaction.
+    along: tuple[models.Model, ...] = ()
 
 
 class Lost(Exception):
@@ -75,6 +77,8 @@ def swap(row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: da
     if not Checkpoint.objects.filter(pk=row.pk, row_version=row.row_version).update(**columns):
         raise Lost
     event.save(force_insert=True)
+    for row_along in planned.along:
+        row_along.save(force_insert=True)
     return columns
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from checkpoints import answers, assignment, deadlines, errors, events, policy
+from checkpoints import actions, answers, assignment, deadlines, errors, events, policy, quorum
 from checkpoints.lifecycle.change import plain
 from checkpoints.lifecycle.deciding import supersede
 from checkpoints.lifecycle.transactions import attempt
@@ -36,10 +36,13 @@ class Draft:
     instance_key: str = ""
     options: list[Any] | None = None
     default_option: str | None = None
+    action: dict[str, Any] | None = None
     hitl_message_id: str = ""
     assignee: str | None = None
     requested_by: str = ""
     forbid_requester: bool = False
+    required_approvals: int = 1
+    rejections_allowed: int = 0
     context: Any = None
     priority: str = "normal"
     expires_at: datetime | None = None
@@ -64,6 +67,7 @@ def create(draft: Draft, *, actor: Actor) -> Checkpoint:
     core: Core = attempt(lambda: Core.objects.get_or_create(tenant=actor.tenant, slug=draft.core_id)[0])
     core.tenant = actor.tenant
     assigned = assignment.resolve(draft.assignee, tenant=actor.tenant, core=core, at=now)
+    _check_reach(draft, assigned, requested_by, actor)
     target, chain = _escalation(draft)
     row = Checkpoint(
         id=new_id(),
@@ -79,9 +83,13 @@ def create(draft: Draft, *, actor: Actor) -> Checkpoint:
         prompt=draft.prompt,
         options=draft.options or None,
         default_option=draft.default_option,
+        action=draft.action,
+        action_digest=actions.digest_of(draft.action) if draft.action else "",
         hitl_message_id=draft.hitl_message_id,
         requested_by=requested_by,
         forbid_requester=draft.forbid_requester,
+        required_approvals=draft.required_approvals,
+        rejections_allowed=draft.rejections_allowed,
         context=draft.context,
         priority=Priority.named(draft.priority),
         expires_at=expires_at,
@@ -147,9 +155,12 @@ def _problems(draft: Draft, *, at: datetime) -> errors.FieldErrors:
         wrong["prompt"] = [f"The prompt has more than {PROMPT_LENGTH:,} characters. Put the bulk into context."]
     if draft.options is not None and (found := answers.problems_with_options(draft.options)):
         wrong["options"] = found
+    if draft.action is not None and (found := actions.problems_with(draft.action)):
+        wrong["action"] = found
     if "options" not in wrong:
         _check_option_names(draft, wrong)
     _check_escalation(draft, wrong)
+    _check_quorum(draft, wrong)
     for name in ("assignee", "escalation_target"):
         if len(getattr(draft, name) or "") > assignment.RAW_LENGTH:
             wrong[name] = [assignment.TOO_LONG]
@@ -160,8 +171,45 @@ def _problems(draft: Draft, *, at: datetime) -> errors.FieldErrors:
     return wrong
 
 
+def _option_ids(draft: Draft) -> list[str]:
+    if draft.options:
+        return [answers.read_option(given).id for given in draft.options]
+    return [verb.id for verb in answers.VERBS] if draft.action else []
+
+
+def _check_quorum(draft: Draft, wrong: errors.FieldErrors) -> None:
+    if draft.required_approvals < 1 or draft.rejections_allowed < 0:
+        wrong["required_approvals"] = ["Give a whole number, at least 1."]
+    if draft.required_approvals <= 1:
+        if draft.rejections_allowed:
+            wrong["rejections_allowed"] = ["Only with required_approvals above 1."]
+        return
+    asked = [("assignee", draft.assignee), ("escalation_target", draft.escalation_target)]
+    asked += [("escalation_chain", target) for target in draft.escalation_chain]
+    for name, raw in asked:
+        if raw and assignment.parse(raw).type not in {*quorum.TYPES, AssigneeType.UNROUTED}:
+            wrong[name] = ["With required_approvals above 1 only a group or a role can be asked."]
+    if draft.routing == Routing.EXTERNAL:
+        wrong["required_approvals"] = ["Nobody is asked when somebody outside resumes it."]
+    if "options" in wrong:
+        return
+    ids = _option_ids(draft)
+    if draft.checkpoint_type in {"freeform", "debug_breakpoint"} or (ids and quorum.APPROVE not in ids):
+        wrong["required_approvals"] = [f"A quorum counts “{quorum.APPROVE}”, which cannot be chosen here."]
+
+
+def _check_reach(draft: Draft, assigned: assignment.Assignment, requested_by: str, actor: Actor) -> None:
+    if draft.required_approvals <= 1 or assigned.type not in quorum.TYPES:
+        return
+    excluded = requested_by if draft.forbid_requester else ""
+    found = len(quorum.voters(assigned, tenant=actor.tenant, without=excluded))
+    if found < draft.required_approvals:
+        message = f"{draft.required_approvals} approvals are out of reach: {found} in {assigned.raw.strip()} can vote."
+        raise errors.InvalidInput({"required_approvals": [message]})
+
+
 def _check_option_names(draft: Draft, wrong: errors.FieldErrors) -> None:
-    ids = [answers.read_option(given).id for given in draft.options or []]
+    ids = _option_ids(draft)
     listed = f"Options: {', '.join(ids)}." if ids else "There are no options."
     if draft.default_option is not None and draft.default_option not in ids:
         wrong["default_option"] = [f"“{draft.default_option}” is not an option. {listed}"]

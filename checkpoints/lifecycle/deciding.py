@@ -1,13 +1,14 @@
 """Resolve, cancel, comment: what people and programs say about a checkpoint."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
 
-from checkpoints import answers, errors, events, machine, policy
+from checkpoints import answers, errors, events, machine, policy, quorum
 from checkpoints.lifecycle.change import Change, Lost, change, swap
-from checkpoints.models import Checkpoint, Status
+from checkpoints.models import Checkpoint, Status, Vote
 from tenants.actors import Actor
 
 COMMENT_LENGTH = answers.TEXT_LENGTH
@@ -21,34 +22,76 @@ def resolve(
 
     def plan(row: Checkpoint, verdict: policy.Verdict) -> Change:
         resolution = answers.check(row, answer) | {"via": actor.via}
-        if verdict.override:
-            resolution["override"] = True
-        return Change(
-            "resolved",
-            {
-                "status": Status.RESOLVED,
-                "resolution": resolution,
-                "resolved_by": actor.label,
-                "resolved_at": now,
-                "next_reminder_at": None,
-            },
-            {"decision": resolution["decision"], "comment": resolution["comment"], "override": verdict.override},
-        )
+        if not quorum.applies_to(row):
+            return _resolved(resolution, actor, now, override=verdict.override)
+        # Keys and admins who are not asked never vote: they override.
+        if actor.user is None or verdict.override:
+            return _resolved(resolution, actor, now, override=True)
+        return _voted(row, resolution, actor, now)
 
     def replay(row: Checkpoint) -> bool:
-        return row.status == Status.RESOLVED and row.resolved_by == actor.label and _says(row, answer)
+        if row.status == Status.RESOLVED and row.resolved_by == actor.label and _says(row.resolution, row, answer):
+            return True
+        vote = quorum.tally(row).vote_of(actor.name) if quorum.applies_to(row) and actor.user else None
+        return vote is not None and _says(_as_resolution(vote), row, answer)
 
     return change(checkpoint, command="resolve", actor=actor, at=now, plan=plan, replay=replay, if_version=if_version)
 
 
-def _says(row: Checkpoint, answer: answers.Answer) -> bool:
-    """Is the stored resolution what this answer would have made? Then it is the same decision, delivered twice."""
+def _resolved(resolution: dict[str, Any], actor: Actor, at: datetime, *, override: bool, **more: Any) -> Change:
+    if override:
+        resolution = resolution | {"override": True}
+    sets: dict[str, Any] = {
+        "status": Status.RESOLVED,
+        "resolution": resolution,
+        "resolved_by": actor.label,
+        "resolved_at": at,
+        "next_reminder_at": None,
+    }
+    if "action_digest" in resolution:
+        sets["action_digest"] = resolution["action_digest"]
+    told = {"decision": resolution["decision"], "comment": resolution["comment"], "override": override}
+    return Change("resolved", sets, told | more)
+
+
+def _voted(row: Checkpoint, resolution: dict[str, Any], actor: Actor, at: datetime) -> Change:
+    """One more vote; the one that reaches the number, or goes past the rejections allowed, decides."""
+    counted = quorum.tally(row)
+    if counted.vote_of(actor.name):
+        raise errors.AlreadyVoted(row)
+    vote = Vote(
+        tenant=row.tenant,
+        checkpoint=row,
+        assignment_version=row.assignment_version,
+        voter=actor.name,
+        decision=resolution["decision"],
+        comment=resolution["comment"] or "",
+        response=resolution["response"],
+        approves=resolution["decision"] == quorum.APPROVE,
+        at=at,
+    )
+    counted.votes.append(vote)
+    told = {"approvals": counted.approvals, "rejections": counted.rejections}
+    if counted.is_reached or counted.is_refused:
+        decided = _resolved(resolution | told, actor, at, override=False, **told)
+        return replace(decided, along=(vote,))
+    detail = {"decision": vote.decision, "comment": vote.comment or None, "missing": counted.missing}
+    return Change("voted", {}, detail | told, along=(vote,))
+
+
+def _as_resolution(vote: Vote) -> dict[str, Any]:
+    return {"decision": vote.decision, "comment": vote.comment or None, "response": vote.response}
+
+
+def _says(stored: dict[str, Any] | None, row: Checkpoint, answer: answers.Answer) -> bool:
+    """Is this what the answer would have made? Then it is the same decision, delivered twice."""
     try:
         again = answers.check(row, answer)
     except errors.InvalidDecision:
         return False
-    stored = row.resolution or {}
-    return events.canonical({name: stored.get(name) for name in again}) == events.canonical(again)
+    names = set(again) & set(stored or {}) | {"decision", "response", "comment"}
+    known = {name: (stored or {}).get(name) for name in names}
+    return events.canonical(known) == events.canonical({name: again.get(name) for name in names})
 
 
 def cancel(checkpoint: Checkpoint, *, actor: Actor, reason: str = "", if_version: int | None = None) -> Checkpoint:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from checkpoints import assignment, errors, policy
+from checkpoints import assignment, errors, policy, quorum
 from checkpoints.lifecycle.change import Change, change
 from checkpoints.models import AssigneeType, Checkpoint
 from tenants import actors, directory
@@ -27,6 +27,8 @@ def reassign(
         found = assignment.resolve(assignee, tenant=row.tenant, core=row.core, at=now)
         if actor.user is not None and not directory.standing(actor.tenant, actor.user).is_admin:
             _check_hand_over(found, row)
+        if quorum.applies_to(row) and found.type not in {*quorum.TYPES, AssigneeType.UNROUTED}:
+            raise errors.InvalidInput({"assignee": ["It needs a quorum: only a group or a role can be asked."]}, row)
         return Change("reassigned", moved_to(row, found), _story(row, found, comment))
 
     return change(checkpoint, command="reassign", actor=actor, at=now, plan=plan, if_version=if_version)
@@ -109,6 +111,8 @@ def reroute(checkpoint: Checkpoint, *, at: datetime) -> Checkpoint:
 
     def plan(row: Checkpoint, verdict: policy.Verdict) -> Change | None:
         found = assignment.resolve(row.assignee_raw, tenant=row.tenant, core=row.core, at=at)
+        if reason := quorum.out_of_reach(row, found):
+            found = found.unrouted(reason)
         if (found.type, found.value) == (row.assignee_type, row.assignee_value):
             return None
         return Change("rerouted", moved_to(row, found), _story(row, found))

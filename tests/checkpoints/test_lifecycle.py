@@ -220,6 +220,7 @@ def test_a_row_that_never_stands_still_is_busy_and_nothing_is_written(waiting, a
     assert again(waiting).row_version == 1
 
 
+@pytest.mark.django_db(transaction=True)
 def test_row_and_event_are_written_together_or_not_at_all(waiting, as_person, tenant_admin, monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("the disk is full")
