@@ -11,6 +11,7 @@ from django.urls import path, reverse
 from django.utils.html import format_html
 from unfold.decorators import action, display
 
+from checkpoints import quorum
 from checkpoints.api.parsing import trouble_with
 from checkpoints.models import Checkpoint, Event, Priority, Status
 from desk import commands, stories
@@ -254,6 +255,7 @@ class CheckpointAdmin(TenantAdmin):
             "offers": commands.offers(request, row),
             "given": given or {},
             "wrong": wrong or {},
+            "quorum": quorum.picture(row),
             "history": [
                 {"event": event, "sentence": stories.sentence(event), "remark": stories.remark(event)}
                 for event in story

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from django.http import HttpRequest
 from django.utils import timezone
+from rest_framework.exceptions import APIException, ParseError, ValidationError
 
 from checkpoints import answers, assignment, errors, lifecycle, machine, policy
-from checkpoints.api.parsing import trouble_with
+from checkpoints.api.parsing import loads, trouble_with
 from checkpoints.api.problems import STATUS
 from checkpoints.models import Checkpoint
 from desk import stories
@@ -86,9 +87,22 @@ def _resolve(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
         decision=_bounded(form, "decision") or None,
         response=_bounded(form, "response") or None,
         comment=_bounded(form, "comment"),
+        edited_args=_edited_args(row, form),
     )
     row = lifecycle.resolve(row, actor=actor, answer=answer)
+    if row.is_pending:
+        return "Your vote counts. It is decided when enough have voted."
     return f"Decided: {(row.resolution or {}).get('decision')}. The program goes on with it."
+
+
+def _edited_args(row: Checkpoint, form: dict[str, str]) -> Any:
+    """The text box holds the arguments as JSON; it counts only where somebody chose to edit."""
+    if not row.action or form.get("decision") != "edit":
+        return None
+    try:
+        return loads(_bounded(form, "edited_args").encode())
+    except (ParseError, ValidationError, APIException) as error:
+        raise errors.InvalidDecision({"edited_args": [f"This is not JSON: {error}"]}, row) from error
 
 
 def _cancel(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:

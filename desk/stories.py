@@ -82,6 +82,7 @@ def _rerouted(detail: dict[str, Any]) -> str:
 STORIES: dict[str, Callable[[dict[str, Any]], str]] = {
     "created": _created,
     "resolved": _resolved,
+    "voted": lambda detail: f"voted “{detail.get('decision')}”; {detail.get('missing')} more to go.",
     "cancelled": lambda detail: f"cancelled it ({detail.get('reason')}).",
     "expired": lambda detail: "passed, and nobody had decided.",
     "reassigned": _moved("reassigned it"),

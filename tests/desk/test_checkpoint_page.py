@@ -260,3 +260,47 @@ def test_the_page_costs_the_same_however_long_the_history(
     for number in range(10):
         row = lifecycle.comment(row, actor=program, text=f"Number {number}")
     assert cost() == few
+
+
+def test_votes_are_shown_and_cast(
+    ask: Ask,
+    acme: Tenant,
+    tenant_admin: User,
+    second_admin: User,
+    signed_in: Callable[[User], Client],
+    page_of: Page,
+    order: Order,
+) -> None:
+    row = ask(assignee="role:tenant_admin", options=["approve", "reject"], required_approvals=2)
+    first, second = signed_in(tenant_admin), signed_in(second_admin)
+    assert "Nobody has voted yet." in text(first.get(page_of(row)))
+    response = first.post(order(row, "resolve"), {"decision": "approve", "comment": "Yes."}, follow=True)
+    assert "Your vote counts." in text(response)
+    assert "1 of 2 approvals, 1 missing" in text(response)
+    assert "Admin@acme.example voted “approve”; 1 more to go." in text(response)
+    assert "Decided: approve." in text(second.post(order(row, "resolve"), {"decision": "approve"}, follow=True))
+    again = first.post(order(row, "resolve"), {"decision": "reject"})
+    assert again.status_code == 409
+
+
+def test_an_action_is_shown_and_its_arguments_edited(desk: Client, ask: Ask, page_of: Page, order: Order) -> None:
+    schema = {"properties": {"amount": {"type": "number"}}}
+    row = ask(action={"name": "refund", "args": {"amount": 1240}, "args_schema": schema})
+    shown = text(desk.get(page_of(row)))
+    assert "What would be done: refund" in shown
+    assert row.action_digest[:12] in shown
+    for wrong, sentence in (("{", "This is not JSON"), ('{"amount": "x"}', "is not of type"), ("[]", "give an object")):
+        response = desk.post(order(row, "resolve"), {"decision": "edit", "edited_args": wrong})
+        assert response.status_code == 400
+        assert sentence in text(response)
+    desk.post(order(row, "resolve"), {"decision": "edit", "edited_args": '{"amount": 100}'})
+    row.refresh_from_db()
+    assert row.resolution["edited_args"] == {"amount": 100}
+
+
+def test_the_arguments_in_the_box_do_not_count_unless_somebody_edits(desk: Client, ask: Ask, order: Order) -> None:
+    row = ask(action={"name": "refund", "args": {"amount": 1240}})
+    desk.post(order(row, "resolve"), {"decision": "approve", "edited_args": '{"amount": 1}'})
+    row.refresh_from_db()
+    assert row.resolution["decision"] == "approve"
+    assert "edited_args" not in row.resolution
