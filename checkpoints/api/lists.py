@@ -5,7 +5,8 @@ import binascii
 import json
 import uuid
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
 from django.db.models import Q, QuerySet
@@ -83,7 +84,13 @@ ORDERS = ("newest", "urgent")
 PAGING = ("cursor", "page_size", "order")
 
 
-def filtered(request: Request, rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoint]:
+def filtered(
+    request: Request,
+    rows: QuerySet[Any],
+    *,
+    filters: dict[str, Callable[[str], Q]] = FILTERS,
+    paging: tuple[str, ...] = PAGING,
+) -> QuerySet[Any]:
     wrong: dict[str, list[str]] = {}
     if not _is_utf8(request):
         raise ValidationError({"query": ["The query string is not UTF-8."]})
@@ -92,13 +99,13 @@ def filtered(request: Request, rows: QuerySet[Checkpoint]) -> QuerySet[Checkpoin
         try:
             if len(values) > 1:
                 raise ValueError("Give it once.")
-            if name in PAGING:
+            if name in paging:
                 continue
-            if name not in FILTERS:
-                raise ValueError(f"Unknown filter. Known: {', '.join([*FILTERS, *PAGING])}.")
+            if name not in filters:
+                raise ValueError(f"Unknown filter. Known: {', '.join([*filters, *paging])}.")
             if trouble := trouble_with(value):
                 raise ValueError(trouble)
-            rows = rows.filter(_core(request, value) if name == "core_id" else FILTERS[name](value))
+            rows = rows.filter(_core(request, value) if name == "core_id" else filters[name](value))
         except ValueError as error:
             wrong[name[:100]] = [str(error)]
     if wrong:
@@ -125,17 +132,85 @@ def _is_utf8(request: Request) -> bool:
     return True
 
 
+class Walk(Protocol):
+    """One way through rows that a cursor can take up again; its letter keeps the cursors of other lists out."""
+
+    @property
+    def letter(self) -> str: ...
+    def ordering(self, backwards: bool) -> list[str]: ...
+    def beyond(self, backwards: bool, position: list[Any]) -> Q: ...
+    def position(self, row: Any) -> list[Any]: ...
+    def read(self, position: list[Any]) -> list[Any]:
+        """A position out of a cursor; ValueError when it cannot be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByColumn:
+    letter: str
+    column: str
+    parse: Callable[[Any], Any]
+    descending: bool = False
+
+    def ordering(self, backwards: bool) -> list[str]:
+        return [f"-{self.column}" if self.descending != backwards else self.column]
+
+    def beyond(self, backwards: bool, position: list[Any]) -> Q:
+        return Q(**{f"{self.column}__{'lt' if self.descending != backwards else 'gt'}": position[0]})
+
+    def position(self, row: Any) -> list[Any]:
+        value = getattr(row, self.column)
+        return [value if isinstance(value, int) else str(value)]
+
+    def read(self, position: list[Any]) -> list[Any]:
+        [value] = position
+        return [self.parse(value)]
+
+
+class MostUrgent:
+    letter = "u"
+
+    def ordering(self, backwards: bool) -> list[str]:
+        return ["-priority", "-id"] if backwards else ["priority", "id"]
+
+    def beyond(self, backwards: bool, position: list[Any]) -> Q:
+        identity, priority = position
+        if backwards:
+            return Q(priority__lte=priority) & (Q(priority__lt=priority) | Q(id__lt=identity))
+        return Q(priority__gte=priority) & (Q(priority__gt=priority) | Q(id__gt=identity))
+
+    def position(self, row: Any) -> list[Any]:
+        return [str(row.pk), row.priority]
+
+    def read(self, position: list[Any]) -> list[Any]:
+        identity, priority = position
+        if not isinstance(priority, int) or priority not in Priority.values:
+            raise ValueError
+        return [uuid.UUID(identity), priority]
+
+
+WALKS: dict[str, Walk] = {"newest": ByColumn("n", "id", uuid.UUID, descending=True), "urgent": MostUrgent()}
+
+
 def page(request: Request, rows: QuerySet[Checkpoint]) -> dict[str, Any]:
-    size, order = _size(request), _order(request)
-    backwards, position = _cursor(request, order)
-    rows = rows.order_by(*_ordering(order, backwards))
+    def shown(found: list[Checkpoint]) -> list[dict[str, Any]]:
+        for row in found:
+            # The tenant is known: joining it would make SQLite sort what the index has in order.
+            row.tenant = _actor(request).tenant
+        quorum.attach(found)
+        return [represent.checkpoint(row) for row in found]
+
+    return paged(request, rows.select_related("core"), walk=WALKS[_order(request)], shown=shown)
+
+
+def paged(
+    request: Request, rows: QuerySet[Any], *, walk: Walk, shown: Callable[[list[Any]], list[dict[str, Any]]]
+) -> dict[str, Any]:
+    size = _size(request)
+    backwards, position = _cursor(request, walk)
+    rows = rows.order_by(*walk.ordering(backwards))
     if position:
-        rows = rows.filter(_beyond(order, backwards, position))
-    # The tenant is known: joining it would make SQLite sort what the index has in order.
-    found = list(rows.select_related("core")[: size + 1])
-    for row in found:
-        row.tenant = _actor(request).tenant
-    quorum.attach(found)
+        rows = rows.filter(walk.beyond(backwards, position))
+    found = list(rows[: size + 1])
     more, found = len(found) > size, found[:size]
     if backwards:
         found.reverse()
@@ -145,9 +220,9 @@ def page(request: Request, rows: QuerySet[Checkpoint]) -> dict[str, Any]:
         # Everything in front has gone from this list in the meantime.
         return {"next": _without_cursor(request), "previous": None, "results": []}
     return {
-        "next": _link(request, order, found[-1], backwards=False) if found and after else None,
-        "previous": _link(request, order, found[0], backwards=True) if found and before else None,
-        "results": [represent.checkpoint(row) for row in found],
+        "next": _link(request, walk, found[-1], backwards=False) if found and after else None,
+        "previous": _link(request, walk, found[0], backwards=True) if found and before else None,
+        "results": shown(found),
     }
 
 
@@ -165,24 +240,9 @@ def _order(request: Request) -> str:
     return order
 
 
-def _ordering(order: str, backwards: bool) -> list[str]:
-    if order == "newest":
-        return ["id"] if backwards else ["-id"]
-    return ["-priority", "-id"] if backwards else ["priority", "id"]
-
-
-def _beyond(order: str, backwards: bool, position: list[Any]) -> Q:
-    if order == "newest":
-        return Q(id__gt=position[0]) if backwards else Q(id__lt=position[0])
-    identity, priority = position
-    if backwards:
-        return Q(priority__lte=priority) & (Q(priority__lt=priority) | Q(id__lt=identity))
-    return Q(priority__gte=priority) & (Q(priority__gt=priority) | Q(id__gt=identity))
-
-
-def _link(request: Request, order: str, row: Checkpoint, *, backwards: bool) -> str:
-    position: list[Any] = [str(row.pk)] + ([row.priority] if order == "urgent" else [])
-    text = json.dumps([order[0], "p" if backwards else "n", *position], separators=(",", ":"))
+def _link(request: Request, walk: Walk, row: Any, *, backwards: bool) -> str:
+    parts = [walk.letter, "p" if backwards else "n", *walk.position(row)]
+    text = json.dumps(parts, separators=(",", ":"))
     cursor = base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
     return replace_query_param(_without_cursor(request), "cursor", cursor)
 
@@ -191,17 +251,15 @@ def _without_cursor(request: Request) -> str:
     return remove_query_param(request.build_absolute_uri(), "cursor")
 
 
-def _cursor(request: Request, order: str) -> tuple[bool, list[Any]]:
+def _cursor(request: Request, walk: Walk) -> tuple[bool, list[Any]]:
     given = request.query_params.get("cursor")
     if given is None:
         return False, []
     try:
         padded = given.encode("ascii") + b"=" * (-len(given) % 4)
-        spoken, direction, identity, *rest = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
-        if spoken != order[0] or direction not in ("n", "p") or len(rest) != (order == "urgent"):
+        letter, direction, *position = json.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if letter != walk.letter or direction not in ("n", "p"):
             raise ValueError
-        if rest and (not isinstance(rest[0], int) or rest[0] not in Priority.values):
-            raise ValueError
-        return direction == "p", [uuid.UUID(identity), *rest]
+        return direction == "p", walk.read(position)
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError) as error:
         raise ValidationError({"cursor": ["Use the next or previous address of a page as it is."]}) from error
