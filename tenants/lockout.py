@@ -3,6 +3,7 @@
 import math
 import random
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -51,16 +52,25 @@ class Tries(AxesDatabaseHandler):
         return failures_in(AccessAttempt.objects.filter(ip_address=address, attempt_time__gt=recent))
 
     def user_login_failed(self, sender: Any, credentials: Any, request: Any = None, **extra: Any) -> None:
-        if request is None:
+        if request is not None:
+            record = super().user_login_failed
+            insistently(lambda: record(sender, credentials, request, **extra))
+
+    def user_logged_in(self, sender: Any, request: Any, user: Any, **extra: Any) -> None:
+        record = super().user_logged_in
+        insistently(lambda: record(sender, request, user, **extra))
+
+
+def insistently(record: Callable[[], None]) -> None:
+    """Tries that fail together meet in one row, which MariaDB may answer with a deadlock: not a reason for a 500."""
+    for left in reversed(range(RECORDINGS)):
+        try:
+            record()
             return
-        for left in reversed(range(RECORDINGS)):
-            try:
-                super().user_login_failed(sender, credentials, request, **extra)
-                return
-            except OperationalError as error:
-                if not left or not error.args or error.args[0] not in ONCE_MORE:
-                    raise
-                time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 (jitter, not a secret)
+        except OperationalError as error:
+            if not left or not error.args or error.args[0] not in ONCE_MORE:
+                raise
+            time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 (jitter, not a secret)
 
 
 def cool_off(request: Any = None) -> timedelta:

@@ -228,8 +228,48 @@ def repeat(orders: dict[str, Any]) -> list[Any]:
     return told
 
 
+def call(orders: dict[str, Any]) -> list[int]:
+    """So many requests at each of the moments; how many of them were let through."""
+    import time_machine
+
+    from tests.api_client import ApiClient
+
+    api = ApiClient(secret=orders["secret"])
+    passed = []
+    for moment in orders["moments"]:
+        line_up()
+        with time_machine.travel(moment, tick=False):
+            passed.append(sum(api.list(page_size=1).status_code == 200 for _ in range(orders["requests"])))
+    return passed
+
+
+def add_up(orders: dict[str, Any]) -> int:
+    """One by one into the same row, as often as can be."""
+    from tenants import limits
+    from tenants.models import RequestCount
+
+    subject = limits.Subject(RequestCount, (("tenant", orders["tenant"]), ("subject", orders["subject"])))
+    line_up()
+    return [limits.add(subject, orders["minute"], 1) for _ in range(orders["times"])][-1]
+
+
+def guess(orders: dict[str, Any]) -> list[int]:
+    from django.test import Client, override_settings
+
+    tries = []
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        for password in orders["passwords"]:
+            line_up()
+            form = {"username": orders["email"], "password": password}
+            tries.append(Client(REMOTE_ADDR=orders["address"]).post("/admin/login/", form).status_code)
+    return tries
+
+
 JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "add_up": add_up,
+    "call": call,
     "decide": decide,
+    "guess": guess,
     "claim": claim,
     "comment": comment,
     "create": create,
