@@ -198,11 +198,14 @@ class Create(Shape):
     instance_key = Text(required=False, max_length=200)
     options = Anything(required=False, allow_null=True)
     default_option = Text(required=False, allow_null=True, max_length=100)
+    action = Anything(required=False, allow_null=True)
     hitl_message_id = Text(required=False, max_length=200)
     assignee = Assignee(required=False, allow_null=True)
     assignee_raw = Assignee(required=False, allow_null=True)
     requested_by = Assignee(required=False, max_length=254)
     forbid_requester = Flag(required=False)
+    required_approvals = Whole(least=1, most=1000, required=False)
+    rejections_allowed = Whole(least=0, most=1000, required=False)
     context = Anything(required=False, allow_null=True)  # type: ignore[assignment]
     priority = Word(Priority.words(), required=False)
     expires_at = Moment(required=False, allow_null=True)
@@ -236,10 +239,9 @@ class Resolve(Shape):
         response = values.get("response")
         if response is not None and not isinstance(response, str | dict):
             raise serializers.ValidationError({"response": ["Give a string, or an object of field: value."]})
-        if any(depth > RESPONSE_DEPTH for _, _, depth in walk(response)):
-            raise TooLarge(f"The response is nested more than {RESPONSE_DEPTH} levels deep.")
-        if values.pop("edited_args", None) is not None:
-            raise serializers.ValidationError({"edited_args": ["This checkpoint has no action to edit."]})
+        for name in ("response", "edited_args"):
+            if any(depth > RESPONSE_DEPTH for _, _, depth in walk(values.get(name))):
+                raise TooLarge(f"{name} is nested more than {RESPONSE_DEPTH} levels deep.")
         return values
 
 

@@ -176,8 +176,10 @@ class Resolve(Command):
     command, shape = "resolve", shapes.Resolve
 
     def run(self, row: Checkpoint, given: dict[str, Any], who: dict[str, Any]) -> Checkpoint:
-        answer = Answer(given.get("decision"), given.get("response"), given.get("comment") or "")
-        return lifecycle.resolve(row, answer=answer, **who)
+        said = Answer(
+            given.get("decision"), given.get("response"), given.get("comment") or "", given.get("edited_args")
+        )
+        return lifecycle.resolve(row, answer=said, **who)
 
 
 class Cancel(Command):

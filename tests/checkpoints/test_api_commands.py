@@ -253,7 +253,7 @@ def test_an_option_that_requires_a_comment_refuses_a_blank_one(api: ApiClient, a
 
 
 def test_arguments_cannot_be_edited_where_there_is_no_action(api: ApiClient, refund: Checkpoint) -> None:
-    problem(api.resolve(refund, edited_args={"total": 1}), 400, "invalid", "edited_args")
+    problem(api.resolve(refund, edited_args={"total": 1}), 400, "invalid_decision", "edited_args")
 
 
 def test_a_response_is_words_or_fields(api: ApiClient, refund: Checkpoint) -> None:
