@@ -1,7 +1,7 @@
 # Everything a developer does, each in one step. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format lock clean
+.PHONY: help run test lint bench format lock clean
 
 # What is installed stays in use, whatever made it.
 INSTALLED := $(if $(wildcard .venv/holdpoint-installed.json),.venv/bin/python)
@@ -18,6 +18,7 @@ VENV := .venv/bin/python
 help:
 	@echo "make run      start Holdpoint with demonstration data       PORT=8001"
 	@echo "make test     lint and all tests, on MariaDB and SQLite     ARGS=\"-k claim\""
+	@echo "make bench    speed against its floors, some 12 minutes     ONLY=sweep ROWS=20000"
 	@echo "make lint     style, types, migrations, deployment checks"
 	@echo "make format   repair what lint can repair"
 	@echo "make lock     pin the requirements anew                     ARGS=--upgrade"
@@ -31,6 +32,11 @@ test:
 	@$(PYTHON) -m tools.system
 	@$(PYTHON) tools/install.py dev --mariadb-if-possible
 	@$(VENV) -m tools.test $(ARGS)
+
+bench:
+	@$(PYTHON) -m tools.system
+	@$(PYTHON) tools/install.py dev --mariadb-if-possible
+	@$(VENV) -m bench $(if $(ONLY),--only $(ONLY)) $(if $(ROWS),--rows $(ROWS)) $(ARGS)
 
 lint:
 	@$(PYTHON) tools/install.py dev
