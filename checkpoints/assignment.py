@@ -87,15 +87,15 @@ def _user(assignment: Assignment, tenant: Tenant, core: Core, at: datetime) -> A
 
 
 def _group(assignment: Assignment, tenant: Tenant, core: Core, at: datetime) -> Assignment:
+    if directory.has_members(tenant, assignment.value):
+        return assignment
     if directory.group_named(tenant, assignment.value) is None:
         return assignment.unrouted(f"There is no group “{assignment.value}” in {tenant.name}.")
-    if not directory.members_of_group(tenant, assignment.value):
-        return assignment.unrouted(f"The group “{assignment.value}” has no active members.")
-    return assignment
+    return assignment.unrouted(f"The group “{assignment.value}” has no active members.")
 
 
 def _role(assignment: Assignment, tenant: Tenant, core: Core, at: datetime) -> Assignment:
-    if not directory.holders_of_role(tenant, assignment.value):
+    if not directory.is_held(tenant, assignment.value):
         return assignment.unrouted(f"Nobody in {tenant.name} holds the role “{assignment.value}”.")
     return assignment
 

@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
-from tenants.models import TENANT_ADMIN, Core, Delegation, Group, Membership, Tenant, User, normal_email
+from tenants.models import TENANT_ADMIN, Core, Delegation, Group, Membership, MembershipSet, Tenant, User, normal_email
 
 
 def looks_like_email(value: str) -> bool:
@@ -32,13 +32,27 @@ def group_named(tenant: Tenant, slug: str) -> Group | None:
 
 
 def members_of_group(tenant: Tenant, slug: str) -> list[User]:
-    rows = Membership.objects.for_tenant(tenant).active().filter(groups__slug=slug.lower(), groups__tenant=tenant)
-    return [row.user for row in rows.select_related("user").order_by("user__email")]
+    return [row.user for row in _in_group(tenant, slug).select_related("user").order_by("user__email")]
 
 
 def holders_of_role(tenant: Tenant, name: str) -> list[User]:
-    rows = Membership.objects.for_tenant(tenant).active().filter(roles__name=name.lower(), roles__tenant=tenant)
-    return [row.user for row in rows.select_related("user").order_by("user__email")]
+    return [row.user for row in _with_role(tenant, name).select_related("user").order_by("user__email")]
+
+
+def has_members(tenant: Tenant, slug: str) -> bool:
+    return bool(_in_group(tenant, slug).exists())
+
+
+def is_held(tenant: Tenant, name: str) -> bool:
+    return bool(_with_role(tenant, name).exists())
+
+
+def _in_group(tenant: Tenant, slug: str) -> MembershipSet:
+    return Membership.objects.for_tenant(tenant).active().filter(groups__slug=slug.lower(), groups__tenant=tenant)
+
+
+def _with_role(tenant: Tenant, name: str) -> MembershipSet:
+    return Membership.objects.for_tenant(tenant).active().filter(roles__name=name.lower(), roles__tenant=tenant)
 
 
 def admins_of(tenant: Tenant) -> list[User]:
