@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -134,6 +135,13 @@ def test_a_tenant_admin_cannot_lift_the_limit_of_the_server(
     form = {"name": "fast", "scopes": ["checkpoints:read"], "rate_per_minute": wanted}
     assert said in signed_in(tenant_admin).post("/admin/tenants/apikey/add/", form).content.decode()
     assert not ApiKey.objects.filter(name="fast").exists()
+
+
+def test_an_operator_gives_a_key_any_limit(acme: Tenant) -> None:
+    call_command("create_api_key", "acme", "fast", "--rate-per-minute", "60000")
+    assert ApiKey.objects.get(name="fast").rate_per_minute == 60000
+    with pytest.raises(CommandError, match="1 to 1,000,000,000 requests"):
+        call_command("create_api_key", "acme", "stuck", "--rate-per-minute", "0")
 
 
 # --- What it costs --------------------------------------------------------------------------------------------------
