@@ -7,6 +7,8 @@ from django.urls import include, path
 from django.views.decorators.csrf import csrf_exempt
 
 from checkpoints.api.problems import not_found
+from checkpoints.api.schema.pages import Docs, Document
+from checkpoints.api.urls import ALIASES
 from tenants.signin import sign_in_by_link
 
 handler400 = "checkpoints.api.problems.bad_request"
@@ -38,10 +40,9 @@ urlpatterns = [
     path("sign-in/<str:who>/<str:token>/", sign_in_by_link, name="sign-in-link"),
     path("admin/", admin.site.urls),
     path("v1/", include(api)),
-    # Addresses that clients of the older documents use.
-    path("v1/modules/scaicore/", include(api)),
-    path("v1/scaicore/", include(api)),
-    path("api/v1/scaicore/", include(api)),
+    path("v1/schema", Document.as_view()),
+    path("v1/docs", Docs.as_view()),
+    *(path(prefix, include(api)) for prefix in ALIASES),
     # Programs get a problem they can read, also where Django in DEBUG would show its own page.
     path("v1/<path:anything>", csrf_exempt(not_found)),
     path("api/<path:anything>", csrf_exempt(not_found)),

@@ -19,6 +19,9 @@ class AnyCaseUUID:
 
 register_converter(AnyCaseUUID, "id")
 
+# Where clients of the older documents look for the same routes. One address is described; these are its other names.
+ALIASES = ("v1/modules/scaicore/", "v1/scaicore/", "api/v1/scaicore/")
+
 urlpatterns = [
     path("checkpoints", views.Checkpoints.as_view()),
     path("checkpoints/<id:checkpoint_id>", views.OneCheckpoint.as_view()),

@@ -30,3 +30,8 @@ def decide(as_person: Callable[[User], Actor]) -> Callable[..., Checkpoint]:
         return lifecycle.resolve(row, actor=actor, answer=Answer(decision, **rest))
 
     return resolve
+
+
+@pytest.fixture(autouse=True)
+def _every_answer_is_as_the_document_tells(settings: Any) -> None:
+    settings.MIDDLEWARE = ["tests.conforming.Conforms", *settings.MIDDLEWARE]

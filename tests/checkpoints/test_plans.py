@@ -48,6 +48,7 @@ def crowded(acme, globex):
                 execution_id=f"exec-{number // 5}",
                 assignee_type="group" if routed else "unrouted",
                 assignee_value=f"group-{number % 50}" if routed else "",
+                assignee_resolved={"type": "unrouted", "value": None, "reason": None},
                 priority=Priority.values[number % 4],
                 expires_at=now + timedelta(minutes=number % 4000) if number % 2 else None,
                 **ended[words[number // 7 % 10]],
