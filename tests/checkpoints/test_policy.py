@@ -295,7 +295,7 @@ def test_nobody_signed_in_may_do_nothing(refund, acme, verdict):
 
 
 def test_a_claim_is_somebody_elses_only_while_it_lasts(refund, approver, colleague, as_person, verdict, later):
-    lifecycle.claim(refund, actor=as_person(approver))
+    refund = lifecycle.claim(refund, actor=as_person(approver))
     found = verdict(colleague, "resolve", refund)
     assert (found.allowed, found.refusal) == (False, errors.ClaimedByOther)
     later(minutes=61)
