@@ -129,6 +129,8 @@ def _sqlite(path: str) -> dict[str, Any]:
             "timeout": 20,
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
         },
+        # Opening a file costs more than a query, and the last one to close it copies the whole log back.
+        "CONN_MAX_AGE": 60,
         # A file, not memory: several processes must see the same test database.
         "TEST": {"NAME": f"{path}.test" if path != ":memory:" else None},
     }
