@@ -22,6 +22,7 @@ SCOPES: dict[str, tuple[str, ...]] = {
     "extend": ("checkpoints:manage",),
     "remind": ("checkpoints:manage",),
     "comment": ("checkpoints:resolve",),
+    "audit": ("audit:read",),
 }
 ONLY_ADMINS = {
     "cancel": "Only a tenant admin may cancel a checkpoint.",
@@ -50,6 +51,15 @@ def admit(actor: Actor, command: str) -> None:
             raise errors.NotAllowed(None, f"This key lacks the scope {SCOPES[command][0]}.")
     elif command in NOT_FOR_PEOPLE:
         raise errors.NotAllowed(None, NOT_FOR_PEOPLE[command])
+    elif command == "audit" and not _sees_everything(actor):
+        raise errors.NotAllowed(None, "Only tenant admins and auditors may read the audit.")
+
+
+def _sees_everything(actor: Actor) -> bool:
+    if actor.user is None:
+        return False
+    standing = directory.standing(actor.tenant, actor.user)
+    return standing.is_admin or AUDITOR in standing.roles
 
 
 def visible(actor: Actor, *, at: datetime) -> CheckpointSet:

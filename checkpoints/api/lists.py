@@ -36,11 +36,11 @@ def _word(column: str, known: list[str]) -> Callable[[str], Q]:
     return condition
 
 
-def _exactly(column: str) -> Callable[[str], Q]:
+def exactly(column: str) -> Callable[[str], Q]:
     return lambda value: Q(**{column: value})
 
 
-def _moment(look_up: str) -> Callable[[str], Q]:
+def moment(look_up: str) -> Callable[[str], Q]:
     def condition(value: str) -> Q:
         try:
             return Q(**{look_up: Moment().to_internal_value(value)})
@@ -68,17 +68,17 @@ def _assignee(value: str) -> Q:
 FILTERS: dict[str, Callable[[str], Q]] = {
     "status": _word("status", Status.values),
     "priority": _priority,
-    "checkpoint_type": _exactly("checkpoint_type"),
+    "checkpoint_type": exactly("checkpoint_type"),
     "assignee": _assignee,
     "assignee_type": _word("assignee_type", AssigneeType.values),
-    "core_id": _exactly("core__slug"),
-    "flow_name": _exactly("flow_name"),
-    "execution_id": _exactly("execution_id"),
-    "instance_key": _exactly("instance_key"),
+    "core_id": exactly("core__slug"),
+    "flow_name": exactly("flow_name"),
+    "execution_id": exactly("execution_id"),
+    "instance_key": exactly("instance_key"),
     "routing": _word("routing", Routing.values),
-    "created_after": _moment("created_at__gt"),
-    "created_before": _moment("created_at__lt"),
-    "expires_before": _moment("expires_at__lt"),
+    "created_after": moment("created_at__gt"),
+    "created_before": moment("created_at__lt"),
+    "expires_before": moment("expires_at__lt"),
 }
 ORDERS = ("newest", "urgent")
 PAGING = ("cursor", "page_size", "order")

@@ -4,7 +4,7 @@ import uuid
 
 from django.urls import path, register_converter
 
-from checkpoints.api import views
+from checkpoints.api import audit, views
 
 
 class AnyCaseUUID:
@@ -34,4 +34,6 @@ urlpatterns = [
     path("checkpoints/<id:checkpoint_id>/extend", views.Extend.as_view()),
     path("checkpoints/<id:checkpoint_id>/remind", views.Remind.as_view()),
     path("checkpoints/<id:checkpoint_id>/comment", views.Comment.as_view()),
+    path("checkpoints/<id:checkpoint_id>/audit", audit.CheckpointAudit.as_view()),
+    path("audit", audit.Audit.as_view()),
 ]
