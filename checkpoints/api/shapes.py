@@ -173,19 +173,7 @@ NOT_YET = "Not available in this version."
 
 
 class Create(Shape):
-    later = dict.fromkeys(
-        (
-            "state",
-            "state_base64",
-            "state_ref",
-            "action",
-            "required_approvals",
-            "rejections_allowed",
-            "hitl_spec",
-            "hitl_target",
-        ),
-        NOT_YET,
-    )
+    later = dict.fromkeys(("state", "state_base64", "state_ref", "hitl_spec", "hitl_target"), NOT_YET)
 
     core_id = Text()
     prompt = Text(required=False)

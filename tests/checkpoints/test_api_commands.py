@@ -727,3 +727,42 @@ def test_a_request_is_named_by_its_caller_or_by_us(api: ApiClient, refund: Check
     assert api.get(refund, X_Request_ID="abc-1.2_3")["X-Request-ID"] == "abc-1.2_3"
     for wrong in ("", "a b", "x" * 65, "ü", "<script>"):
         assert len(api.get(refund, X_Request_ID=wrong)["X-Request-ID"]) == 32
+
+
+def test_a_quorum_over_the_api_shows_who_voted_and_what_is_missing(
+    api: ApiClient, api_of: Callable[[User], ApiClient], finance: Group, approver: User, colleague: User
+) -> None:
+    made = api.create(assignee="group:finance", options=["approve", "reject"], required_approvals=2)
+    assert made.status_code == 201
+    assert made.json()["quorum"] == {
+        "required_approvals": 2,
+        "rejections_allowed": 0,
+        "approvals": 0,
+        "rejections": 0,
+        "missing": 2,
+        "votes": [],
+    }
+    identity = made.json()["id"]
+    voted = api_of(approver).resolve(identity, comment="Fine.")
+    assert (voted.status_code, voted.json()["status"]) == (200, "pending")
+    assert voted.json()["quorum"]["missing"] == 1
+    [vote] = voted.json()["quorum"]["votes"]
+    assert (vote["voter"], vote["decision"], vote["comment"]) == (approver.email, "approve", "Fine.")
+    problem(api_of(approver).resolve(identity, "reject"), 409, "already_voted")
+    problem(api_of(colleague).command(identity, "claim"), 409, "not_claimable")
+    decided = api_of(colleague).resolve(identity)
+    assert (decided.json()["status"], decided.json()["resolution"]["approvals"]) == ("resolved", 2)
+    assert [entry["event"] for entry in api.get(identity, "history").json()] == ["created", "voted", "resolved"]
+    [listed] = api.list().json()["results"]
+    assert len(listed["quorum"]["votes"]) == 2
+
+
+def test_an_action_over_the_api_is_edited_and_bound(api: ApiClient) -> None:
+    action = {"name": "refund", "args": {"amount": 1240}, "args_schema": {"properties": {"amount": {"maximum": 2000}}}}
+    made = api.create(action=action).json()
+    problem(api.resolve(made["id"], "edit", edited_args={"amount": 9000}), 400, "invalid_decision", "edited_args")
+    done = api.resolve(made["id"], "edit", edited_args={"amount": 100}).json()
+    assert done["resolution"]["edited_args"] == {"amount": 100}
+    assert done["resolution"]["action_digest"] == done["action_digest"] != made["action_digest"]
+    problem(api.create(action={"args": {}}), 400, "invalid", "action")
+    problem(api.create(required_approvals=2, assignee="a@b.example"), 400, "invalid", "assignee")

@@ -40,9 +40,6 @@ LATER = [
     "state",
     "state_base64",
     "state_ref",
-    "action",
-    "required_approvals",
-    "rejections_allowed",
     "hitl_spec",
     "hitl_target",
 ]
