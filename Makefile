@@ -1,7 +1,7 @@
 # Everything a developer does, each in one step. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench format lock clean
+.PHONY: help run test lint bench format lock clean screenshots
 
 # What is installed stays in use, whatever made it.
 INSTALLED := $(if $(wildcard .venv/holdpoint-installed.json),.venv/bin/python)
@@ -22,6 +22,7 @@ help:
 	@echo "make lint     style, types, migrations, deployment checks"
 	@echo "make format   repair what lint can repair"
 	@echo "make lock     pin the requirements anew                     ARGS=--upgrade"
+	@echo "make screenshots   the pictures in docs/images, from the demonstration data"
 	@echo "make clean    remove .venv and caches; data and .env stay"
 
 run:
@@ -50,6 +51,10 @@ format:
 lock:
 	@$(PYTHON) tools/install.py base
 	@$(VENV) -m tools.lock $(ARGS)
+
+screenshots:
+	@$(PYTHON) tools/install.py dev
+	@$(VENV) -m tools.screenshots
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache staticfiles dist build *.egg-info
