@@ -1,7 +1,8 @@
 """How many requests a minute, counted together by all processes.
 
-Each process counts in memory and adds its share to one row per subject and minute, at most once a second; the row's
-answer tells it what the others have counted. The limit may be overshot by that second; a request costs no write.
+Each process counts in memory and adds its share to one row per subject and minute, once a second at most, or when a
+tenth of the limit has come together sooner; the row's answer tells it what the others have counted. The limit may be
+overshot by that much; a request costs no write.
 """
 
 import logging
@@ -27,6 +28,8 @@ WINDOW_SECONDS = 60
 MERGE_SECONDS = 1
 # A share below this part of the limit is kept for later: somebody who polls now and then costs no write at all.
 WORTH_A_WRITE = 600
+# A share above this part of it does not wait for the second: a burst must not have the limit in every process.
+CANNOT_WAIT = 10
 # After a failure the database is left alone for a while.
 REST_SECONDS = 10
 # Against callers with very many addresses. Forgetting costs a second of overshoot.
@@ -86,8 +89,8 @@ class Counter:
 
     def _due(self, tally: Tally, limit: int, now: float) -> int:
         """The share to add now; the threads that come meanwhile go on with what is known."""
-        waiting = 0 <= now - tally.merged_at < MERGE_SECONDS or now < self.rests_until
-        if waiting or tally.merging or tally.own < max(1, limit // WORTH_A_WRITE):
+        fresh = 0 <= now - tally.merged_at < MERGE_SECONDS and tally.own * CANNOT_WAIT < limit
+        if fresh or tally.merging or now < self.rests_until or tally.own < max(1, limit // WORTH_A_WRITE):
             return 0
         tally.merging, tally.merged_at = True, now
         return tally.own
