@@ -81,12 +81,13 @@ class View(APIView):
             if self.request.META.get("CONTENT_LENGTH") not in {None, "", "0"}:
                 raise UnsupportedMediaType(str(self.request.content_type))
             return {}
-        return {} if data is None else data
+        if data is None:
+            # The word null; no body at all has become an empty object before.
+            raise ValidationError({"body": ["Send a JSON object."]})
+        return data
 
     def read(self, shape: type[shapes.Shape]) -> dict[str, Any]:
-        given = shape(data=self.body())
-        given.is_valid(raise_exception=True)
-        return dict(given.validated_data)
+        return shapes.read(shape, self.body())
 
 
 class Checkpoints(View):
