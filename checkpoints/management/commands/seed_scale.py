@@ -336,7 +336,8 @@ class quick_inserts:
 
 def refresh_statistics() -> None:
     """MariaDB does it by itself, a while after so many inserts. SQLite never does, so it is left as users have it."""
-    if connection.vendor == "mysql":
+    # It commits, which must not happen to a transaction of somebody else.
+    if connection.vendor == "mysql" and not connection.in_atomic_block:
         with connection.cursor() as cursor:
             for model in (Checkpoint, Event):
                 cursor.execute(f"ANALYZE TABLE {connection.ops.quote_name(model._meta.db_table)}")
