@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
 
 Ask = Callable[..., Checkpoint]
 Decide = Callable[..., Checkpoint]
+TABLE = Event._meta.db_table
+SORTING = ("filesort", "temporary_table", "TEMP B-TREE")
 FIELDS = {
     "id", "checkpoint_id", "sequence", "event", "type", "at", "actor", "via", "address", "detail", "before", "after",
     "previous_digest", "digest",
@@ -292,3 +294,56 @@ def test_the_number_of_queries_does_not_grow(api: ApiClient, story: Checkpoint, 
     many = asked(lambda: audit(api, page_size=200)), asked(lambda: audit_of(api, open_one, page_size=200))
     assert (len(many[0]), len(many[1])) == few
     assert not [sql for sql in [*many[0], *many[1]] if "COUNT(" in sql.upper() or " OFFSET " in sql.upper()]
+
+
+def plan_of(act: Callable[[], Any]) -> str:
+    """How the database finds the events for this act."""
+    with CaptureQueriesContext(connection) as queries:
+        act()
+    [statement] = [query["sql"] for query in queries if f"FROM {connection.ops.quote_name(TABLE)}" in query["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {'FORMAT=JSON' if connection.vendor == 'mysql' else 'QUERY PLAN'} {statement}")
+        return "\n".join(str(row[-1]) for row in cursor.fetchall())
+
+
+def test_pages_are_read_in_order_off_an_index(
+    transactional_db: None, api: ApiClient, ask: Ask, program: Actor, foreign_program: Actor
+) -> None:
+    subjects = [uuid.uuid4() for _ in range(600)]
+    Event.objects.bulk_create(
+        events.build(
+            actor=foreign_program if number % 3 else program,
+            subject_id=subject,
+            sequence=sequence,
+            previous_digest="",
+            type="checkpoint.commented",
+            at=timezone.now(),
+            data={},
+        )
+        for number, subject in enumerate(subjects)
+        for sequence in range(1, 6)
+    )
+    row = ask()
+    for number in range(5):
+        row = lifecycle.comment(row, actor=program, text=str(number))
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE TABLE {TABLE}" if connection.vendor == "mysql" else "ANALYZE")
+        cursor.fetchall()
+    following = audit(api, page_size=2)["next"]
+
+    for act in (
+        lambda: audit(api),
+        lambda: audit(api, event="resolved"),
+        lambda: audit(api, actor="key:ci", after="2030-01-01T00:00:00Z"),
+        lambda: api.client.get(following, headers=api.headers),
+    ):
+        plan = plan_of(act)
+        assert "event_newest" in plan, plan
+        assert not any(word in plan for word in SORTING), plan
+    # SQLite gives the index behind a constraint a name of its own.
+    by_place = "event_once_per_sequence" if connection.vendor == "mysql" else "sqlite_autoindex"
+    plan = plan_of(lambda: audit_of(api, row))
+    assert by_place in plan, plan
+    assert not any(word in plan for word in SORTING), plan
+    plan = plan_of(lambda: audit(api, checkpoint_id=str(row.pk)))
+    assert by_place in plan, plan
