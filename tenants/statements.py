@@ -5,13 +5,20 @@ Only for queries whose shape never changes, with plain values in their places.
 """
 
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
 from django.db import connection, models
 from django.db.models.query import get_related_populators
 
+UUID = models.UUIDField()
 Row = TypeVar("Row", bound=models.Model)
+
+
+def _as_stored(value: Any) -> Any:
+    """SQLite keeps a UUID as text, MariaDB as what it is."""
+    return UUID.get_db_prep_value(value, connection) if isinstance(value, uuid.UUID) else value
 
 
 class Prepared(Generic[Row]):
@@ -46,7 +53,7 @@ class Prepared(Generic[Row]):
 
         def read(values: tuple[Any, ...]) -> Row | None:
             with connection.cursor() as cursor:
-                cursor.execute(sql, values)
+                cursor.execute(sql, [_as_stored(value) for value in values])
                 found = cursor.fetchone()
             if found is None:
                 return None

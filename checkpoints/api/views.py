@@ -68,8 +68,7 @@ class View(APIView):
         return respond(idempotency.stored(claim) or idempotency.once(claim, prepare()))
 
     def find(self, checkpoint_id: uuid.UUID) -> Checkpoint:
-        rows = policy.visible(self.actor, at=timezone.now()).select_related("core", "tenant")
-        row: Checkpoint | None = rows.filter(pk=checkpoint_id).first()
+        row = policy.find(self.actor, checkpoint_id, at=timezone.now())
         if row is None:
             raise errors.NotFound
         return row

@@ -51,6 +51,9 @@ def change(
 ) -> Checkpoint:
     """Check, plan, swap; a plan that returns None leaves everything as it is."""
     row = checkpoint
+    if row.tenant_id != actor.tenant.pk:
+        # Before its state or a repeat is looked at: in another tenant there is no such row. A name is no credential.
+        raise errors.NotFound
     for _ in range(TRIES):
         if replay is not None and replay(row):
             return row
