@@ -9,7 +9,7 @@ from django.test import Client
 
 from checkpoints import lifecycle
 from checkpoints.models import Checkpoint
-from tenants import actors, keys, setup
+from tenants import actors, keys, limits, setup
 from tenants.actors import Actor
 from tenants.models import Core, Group, Tenant, User
 from tests import tampering
@@ -29,6 +29,12 @@ def intruder(transactional_db: None) -> Iterator[None]:
     """Somebody with every right on the database has taken the triggers away; the test plays what they do next."""
     with tampering.unguarded():
         yield
+
+
+@pytest.fixture(autouse=True)
+def counts_start_anew() -> None:
+    """What earlier tests have sent counts for nobody."""
+    limits.counter.forget()
 
 
 @pytest.fixture

@@ -85,13 +85,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
-@pytest.fixture(autouse=True)
-def _counts_of_earlier_tests_are_forgotten() -> None:
-    from tenants import limits
-
-    limits.counter.forget()
-
-
 # Around pytest's own, which prints its list of failures last.
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
