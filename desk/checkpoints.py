@@ -46,6 +46,8 @@ EMPTY = {
 }
 HISTORY_LENGTH = 200
 MOST_SELECTED = 50
+MOST_FOUND = 1000
+LAST_CHARACTER = "\U0010ffff"
 
 
 class Tabs(UncountedChangeList):
@@ -134,7 +136,11 @@ class CheckpointAdmin(TenantAdmin):
             return queryset, False
         if (identity := commands.as_identity(term)) is not None:
             return queryset.filter(pk=identity), False
-        return queryset.filter(execution_id__startswith=term), False
+        # As a range, which an index answers: LIKE reads every row of the tenant. And not more of them than anybody
+        # looks through: to sort all that a short word matches takes longer than reading them.
+        matching = queryset.filter(execution_id__gte=term, execution_id__lt=f"{term}{LAST_CHARACTER}")
+        found = matching.select_related(None).order_by("execution_id").values_list("pk", flat=True)
+        return queryset.filter(pk__in=list(found[:MOST_FOUND])), False
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
