@@ -19,7 +19,7 @@ from checkpoints.lifecycle.transactions import attempt
 from checkpoints.models import StoredAnswer
 from tenants.actors import Actor
 from tenants.models import Tenant
-from tenants.statements import Prepared
+from tenants.statements import ANY_TEXT, Prepared
 
 KEPT = timedelta(hours=24)
 KEY_LENGTH = 255
@@ -83,7 +83,7 @@ def _work_and_store(claim: Claim, work: Callable[[], Answered]) -> Answered:
 
 
 # The hash covers the tenant, and every POST with a key asks.
-by_key: Prepared[StoredAnswer] = Prepared(lambda: StoredAnswer.objects.filter(key_hash=""))
+by_key: Prepared[StoredAnswer] = Prepared(lambda: StoredAnswer.objects.filter(key_hash=ANY_TEXT))
 
 
 def stored(claim: Claim) -> Answered | None:

@@ -11,7 +11,7 @@ from tenants import directory
 from tenants.actors import Actor
 from tenants.directory import Standing
 from tenants.models import AUDITOR
-from tenants.statements import Prepared
+from tenants.statements import ANY_ID, Prepared
 
 SCOPES: dict[str, tuple[str, ...]] = {
     "create": ("checkpoints:create",),
@@ -75,10 +75,9 @@ def visible(actor: Actor, *, at: datetime) -> CheckpointSet:
     return rows.visible_to(standing, at=at) if standing.is_member else rows.none()
 
 
-ANY = uuid.UUID(int=0)
 # What a key sees is its tenant: the same query for every request of every program.
 _of_tenant: Prepared[Checkpoint] = Prepared(
-    lambda: Checkpoint.objects.select_related("core", "tenant").filter(tenant=ANY).filter(pk=ANY)
+    lambda: Checkpoint.objects.select_related("core", "tenant").filter(tenant=ANY_ID).filter(pk=ANY_ID)
 )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tenants.models import TENANT_ADMIN, Core, Delegation, Group, Membership, MembershipSet, Tenant, User, normal_email
+from tenants.statements import ANY_ID, ANY_TEXT, Prepared
 
 
 def looks_like_email(value: str) -> bool:
@@ -40,19 +41,25 @@ def holders_of_role(tenant: Tenant, name: str) -> list[User]:
 
 
 def has_members(tenant: Tenant, slug: str) -> bool:
-    return bool(_in_group(tenant, slug).exists())
+    return _somebody_in_group.one(tenant.pk, slug.lower(), tenant.pk) is not None
 
 
 def is_held(tenant: Tenant, name: str) -> bool:
-    return bool(_with_role(tenant, name).exists())
+    return _somebody_with_role.one(tenant.pk, name.lower(), tenant.pk) is not None
 
 
-def _in_group(tenant: Tenant, slug: str) -> MembershipSet:
-    return Membership.objects.for_tenant(tenant).active().filter(groups__slug=slug.lower(), groups__tenant=tenant)
+def _in_group(tenant: Tenant | uuid.UUID, slug: str) -> MembershipSet:
+    members = Membership.objects.filter(tenant=tenant).active()
+    return members.filter(groups__slug=slug.lower(), groups__tenant=tenant)
 
 
-def _with_role(tenant: Tenant, name: str) -> MembershipSet:
-    return Membership.objects.for_tenant(tenant).active().filter(roles__name=name.lower(), roles__tenant=tenant)
+def _with_role(tenant: Tenant | uuid.UUID, name: str) -> MembershipSet:
+    members = Membership.objects.filter(tenant=tenant).active()
+    return members.filter(roles__name=name.lower(), roles__tenant=tenant)
+
+
+_somebody_in_group: Prepared[Membership] = Prepared(lambda: _in_group(ANY_ID, ANY_TEXT))
+_somebody_with_role: Prepared[Membership] = Prepared(lambda: _with_role(ANY_ID, ANY_TEXT))
 
 
 def admins_of(tenant: Tenant) -> list[User]:

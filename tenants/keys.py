@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from tenants import scopes as known
 from tenants.models import ApiKey, Tenant
-from tenants.statements import Prepared
+from tenants.statements import ANY_TEXT, Prepared
 
 PREFIX = "hp"
 OVERLAP = timedelta(hours=24)
@@ -83,7 +83,7 @@ def revoke(key: ApiKey) -> None:
 
 
 # Asked by every request of every program.
-by_hash: Prepared[ApiKey] = Prepared(lambda: ApiKey.objects.select_related("tenant").filter(secret_hash=""))
+by_hash: Prepared[ApiKey] = Prepared(lambda: ApiKey.objects.select_related("tenant").filter(secret_hash=ANY_TEXT))
 
 
 def find(secret: str) -> ApiKey | None:

@@ -13,6 +13,8 @@ from django.db import connection, models
 from django.db.models.query import get_related_populators
 
 UUID = models.UUIDField()
+ANY_TEXT = "any text"
+ANY_ID = uuid.UUID(int=0)
 Row = TypeVar("Row", bound=models.Model)
 
 
@@ -22,9 +24,9 @@ def _as_stored(value: Any) -> Any:
 
 
 class Prepared(Generic[Row]):
-    """``Prepared(lambda: ApiKey.objects.filter(secret_hash="?"))``, then ``.one(value)``: the row, or None.
+    """``Prepared(lambda: ApiKey.objects.filter(secret_hash=ANY_TEXT))``, then ``.one(value)``: a row, or None.
 
-    The values of the look-up stand for those given later, in the order in which the SQL has them.
+    ``ANY_TEXT`` and ``ANY_ID`` stand for values given later, in the order in which the SQL has them.
     """
 
     def __init__(self, build: Callable[[], models.QuerySet[Row]]) -> None:
@@ -40,8 +42,10 @@ class Prepared(Generic[Row]):
         return found
 
     def compile(self) -> Callable[[tuple[Any, ...]], Row | None]:
-        compiler = self.build().order_by().query.get_compiler(connection=connection)
-        sql, _ = compiler.as_sql()
+        compiler = self.build().order_by()[:1].query.get_compiler(connection=connection)
+        sql, template = compiler.as_sql()
+        open_places = {ANY_TEXT, _as_stored(ANY_ID)}
+        slots = [place for place, value in enumerate(template) if value in open_places]
         select, info = compiler.select, compiler.klass_info
         assert select is not None and info is not None  # noqa: S101, PT018 (set by as_sql)
         model, places = info["model"], info["select_fields"]
@@ -52,8 +56,11 @@ class Prepared(Generic[Row]):
         converters = compiler.get_converters([column[0] for column in select])
 
         def read(values: tuple[Any, ...]) -> Row | None:
+            parameters = list(template)
+            for place, value in zip(slots, values, strict=True):
+                parameters[place] = _as_stored(value)
             with connection.cursor() as cursor:
-                cursor.execute(sql, [_as_stored(value) for value in values])
+                cursor.execute(sql, parameters)
                 found = cursor.fetchone()
             if found is None:
                 return None
