@@ -87,16 +87,16 @@ by_key: Prepared[StoredAnswer] = Prepared(lambda: StoredAnswer.objects.filter(ke
 
 
 def stored(claim: Claim) -> Answered | None:
-    row = by_key.one(claim.key_hash)
-    if row is None:
+    kept = by_key.one(claim.key_hash)
+    if kept is None:
         return None
-    if row.created_at <= timezone.now() - KEPT:
+    if kept.created_at <= timezone.now() - KEPT:
         # Its day is over: the key is free again, whether or not the sweep has been here.
-        row.delete()
+        kept.delete()
         return None
-    if row.request_hash != claim.request_hash:
+    if kept.request_hash != claim.request_hash:
         raise errors.IdempotencyMismatch
-    return Answered(row.status, row.headers, row.body.encode())
+    return Answered(kept.status, kept.headers, kept.body.encode())
 
 
 def forget(*, now: datetime | None = None, batch: int = 1000) -> int:
