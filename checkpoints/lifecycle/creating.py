@@ -15,7 +15,7 @@ from checkpoints.models import AssigneeType, Checkpoint, ExpiryAction, Priority,
 from tenants.actors import Actor
 from tenants.fields import new_id
 from tenants.models import CORE_SLUG, Core, core_slug_validator
-from tenants.statements import Prepared
+from tenants.statements import ANY_ID, ANY_TEXT, Prepared
 
 PROMPT_LENGTH = 100_000
 CHAIN_LENGTH = 20
@@ -129,7 +129,7 @@ def create(draft: Draft, *, actor: Actor) -> Checkpoint:
     return row
 
 
-_known_core: Prepared[Core] = Prepared(lambda: Core.objects.filter(tenant=uuid.UUID(int=0)).filter(slug=""))
+_known_core: Prepared[Core] = Prepared(lambda: Core.objects.filter(tenant=ANY_ID).filter(slug=ANY_TEXT))
 
 
 def _core(actor: Actor, slug: str) -> Core:
