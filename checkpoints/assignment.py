@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from checkpoints.models import AssigneeType
+from checkpoints.models import AssigneeType, Checkpoint
 from tenants import directory
 from tenants.models import Core, Tenant, User, normal_email
 
@@ -118,6 +118,30 @@ LOOK_UPS: dict[str, Callable[[Assignment, Tenant, Core, datetime], Assignment]] 
     AssigneeType.DELEGATED_USER: _delegated_user,
     AssigneeType.UNROUTED: _nobody,
 }
+
+
+def excluded(checkpoint: Checkpoint) -> str:
+    """The requester, where four eyes keep them from deciding."""
+    return checkpoint.requested_by if checkpoint.forbid_requester else ""
+
+
+def four_eyes(found: Assignment, *, tenant: Tenant, without: str) -> Assignment:
+    """Where nobody but the requester would be asked, nobody could decide: it belongs into the queue."""
+    if not without or found.type == AssigneeType.UNROUTED:
+        return found
+    match found.type:
+        case AssigneeType.GROUP:
+            asked = directory.members_of_group(tenant, found.value)
+        case AssigneeType.ROLE:
+            asked = directory.holders_of_role(tenant, found.value)
+        case _:
+            membership = directory.membership_of(tenant, found.value)
+            if membership is None and found.value != without:
+                return found
+            asked = [membership.user] if membership else []
+    if all(is_person(user, without) for user in asked):
+        return found.unrouted(f"Only {without} would be asked, who asked for this and may not decide it (four eyes).")
+    return found
 
 
 def people(assignment: Assignment, *, tenant: Tenant) -> list[str]:

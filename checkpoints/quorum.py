@@ -84,8 +84,8 @@ def out_of_reach(checkpoint: Checkpoint, found: assignment.Assignment) -> str:
     if not applies_to(checkpoint) or found.type not in TYPES:
         return ""
     counted = tally(checkpoint)
-    excluded = checkpoint.requested_by if checkpoint.forbid_requester else ""
-    left = [email for email in voters(found, tenant=checkpoint.tenant, without=excluded) if not counted.vote_of(email)]
+    could = voters(found, tenant=checkpoint.tenant, without=assignment.excluded(checkpoint))
+    left = [email for email in could if not counted.vote_of(email)]
     if counted.approvals + len(left) >= checkpoint.required_approvals:
         return ""
     return (

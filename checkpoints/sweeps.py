@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import OperationalError
+from django.db.models import Q
 from django.utils import timezone
 
 from checkpoints import idempotency, lifecycle
@@ -82,9 +83,10 @@ def reroute(*, now: datetime | None = None, batch: int | None = None) -> Outcome
     # Read to the end before anything is written: SQLite refuses a write while an older read is still open.
     for assigned in list(waiting.values(*names).distinct()):
         alike = waiting.filter(**assigned).order_by("id")
-        _reroute_alike(alike.filter(required_approvals=1), outcome, at=at, size=size)
-        # Each quorum has its own number and votes: one within reach says nothing about the next.
-        _reroute_alike(alike.filter(required_approvals__gt=1), outcome, at=at, size=size, one_for_all=False)
+        _reroute_alike(alike.filter(required_approvals=1, forbid_requester=False), outcome, at=at, size=size)
+        # Each quorum has its own number and votes, and four eyes their own requester: one says nothing about the next.
+        each = alike.filter(Q(required_approvals__gt=1) | Q(forbid_requester=True))
+        _reroute_alike(each, outcome, at=at, size=size, one_for_all=False)
     return outcome
 
 

@@ -68,6 +68,8 @@ def create(draft: Draft, *, actor: Actor) -> Checkpoint:
     core = _core(actor, draft.core_id)
     assigned = assignment.resolve(draft.assignee, tenant=actor.tenant, core=core, at=now)
     _check_reach(draft, assigned, requested_by, actor)
+    without = requested_by if draft.forbid_requester else ""
+    assigned = assignment.four_eyes(assigned, tenant=actor.tenant, without=without)
     target, chain = _escalation(draft)
     row = Checkpoint(
         id=new_id(),

@@ -28,9 +28,11 @@ class LookUps:
     found: dict[tuple[Any, ...], assignment.Assignment] = field(default_factory=dict)
 
     def resolve(self, row: Checkpoint, raw: str) -> assignment.Assignment:
-        key = (row.tenant_id, row.core_id, raw)
+        without = assignment.excluded(row)
+        key = (row.tenant_id, row.core_id, raw, without)
         if key not in self.found:
-            self.found[key] = assignment.resolve(raw, tenant=row.tenant, core=row.core, at=self.at)
+            found = assignment.resolve(raw, tenant=row.tenant, core=row.core, at=self.at)
+            self.found[key] = assignment.four_eyes(found, tenant=row.tenant, without=without)
         return self.found[key]
 
 

@@ -29,6 +29,7 @@ def reassign(
             _check_hand_over(found, row)
         if quorum.applies_to(row) and found.type not in {*quorum.TYPES, AssigneeType.UNROUTED}:
             raise errors.InvalidInput({"assignee": ["It needs a quorum: only a group or a role can be asked."]}, row)
+        found = assignment.four_eyes(found, tenant=row.tenant, without=assignment.excluded(row))
         return Change("reassigned", moved_to(row, found), _story(row, found, comment))
 
     return change(checkpoint, command="reassign", actor=actor, at=now, plan=plan, if_version=if_version)
@@ -111,6 +112,7 @@ def reroute(checkpoint: Checkpoint, *, at: datetime) -> Checkpoint:
 
     def plan(row: Checkpoint, verdict: policy.Verdict) -> Change | None:
         found = assignment.resolve(row.assignee_raw, tenant=row.tenant, core=row.core, at=at)
+        found = assignment.four_eyes(found, tenant=row.tenant, without=assignment.excluded(row))
         if reason := quorum.out_of_reach(row, found):
             found = found.unrouted(reason)
         if (found.type, found.value) == (row.assignee_type, row.assignee_value):

@@ -218,12 +218,13 @@ def test_whoever_asked_is_known_by_id_too(ask, finance, approver, colleague, dec
     assert decide(row, colleague, "approve").status == "resolved"
 
 
-def test_whoever_asked_does_not_decide_as_a_delegate(ask, acme, core, approver, decide):
+def test_whoever_asked_does_not_decide_as_a_delegate(ask, acme, core, approver, colleague, decide):
     from tenants.models import Delegation, Membership
 
-    Delegation.objects.create(tenant=acme, core=core, delegate=Membership.objects.get(user=approver))
+    Delegation.objects.create(tenant=acme, core=core, delegate=Membership.objects.get(user=colleague))
     row = ask(assignee="delegated_user", requested_by="approver@acme.example", forbid_requester=True)
-    assert row.assignee_value == "approver@acme.example"
+    assert row.assignee_value == "colleague@acme.example"
+    Delegation.objects.create(tenant=acme, core=core, delegate=Membership.objects.get(user=approver))
     with pytest.raises(errors.NotAllowed, match=FOUR_EYES):
         decide(row, approver, "approve")
 
