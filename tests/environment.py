@@ -1,6 +1,6 @@
 """A pytest plugin, loaded with ``-p tests.environment`` before Django: the run depends on nobody's shell or ``.env``.
 
-``HOLDPOINT_TEST_SUBSET`` narrows a run for ``make test``: ``without_browser`` or ``browser``, and on SQLite
+``HOLDPOINT_TEST_SUBSET`` narrows a run for ``make test``: ``ordinary``, ``browser`` or ``schemathesis``, and on SQLite
 ``both_databases``.
 """
 
@@ -17,11 +17,14 @@ from urllib.parse import quote
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+# Kinds of tests that run apart from the others: they start programs, and want the machine for themselves.
+OF_THEIR_OWN = {"browser", "schemathesis"}
 SUBSETS: dict[str, Callable[[set[str]], bool]] = {
     "": lambda marks: True,
     "browser": lambda marks: "browser" in marks,
-    "without_browser": lambda marks: "browser" not in marks,
-    "both_databases": lambda marks: "both_databases" in marks and "browser" not in marks,
+    "schemathesis": lambda marks: "schemathesis" in marks,
+    "ordinary": lambda marks: not marks & OF_THEIR_OWN,
+    "both_databases": lambda marks: "both_databases" in marks and not marks & OF_THEIR_OWN,
 }
 OUTCOMES = {"passed": ("passed", "xpassed"), "failed": ("failed", "error"), "skipped": ("skipped", "xfailed")}
 

@@ -1,4 +1,6 @@
-"""``make test``: lint, the whole suite on a throw-away MariaDB, the browser tests, and the portable part on SQLite.
+"""``make test``: lint, the whole suite on a throw-away MariaDB, and the portable part on SQLite.
+
+The browser's tests and schemathesis' run by themselves, one after the other.
 
 What a machine cannot run is left out loudly; with ``CI=true`` that is a failure.
 """
@@ -31,7 +33,7 @@ class Job:
 
     def __str__(self) -> str:
         detail = self.note or (count_line([self]) if self.counts else "")
-        return f"{self.name:<20} {'ok' if self.succeeded else 'FAILED':<7} {self.seconds:6.1f} s   {detail}".rstrip()
+        return f"{self.name:<22} {'ok' if self.succeeded else 'FAILED':<7} {self.seconds:6.1f} s   {detail}".rstrip()
 
 
 def count_line(jobs: Sequence[Job]) -> str:
@@ -56,8 +58,9 @@ def pytest_job(name: str, arguments: Sequence[str], *, subset: str, database_url
         # Left to the plugin when empty: a database of the developer's shell must not be tested on.
         if database_url:
             own["DATABASE_URL"] = database_url
-        if subset == "browser":
+        if subset in {"browser", "schemathesis"}:
             options = ["-p", "no:xdist"]
+        if subset == "browser":
             # Playwright keeps an event loop in the test's thread, which Django takes for asynchronous code.
             own[ASYNC_UNSAFE] = "1"
         code = run_to_the_end([sys.executable, "-m", "pytest", "-q", *options, *arguments], inherited | own)
@@ -71,7 +74,8 @@ def pytest_job(name: str, arguments: Sequence[str], *, subset: str, database_url
 
 
 def suite(database: str, arguments: Sequence[str], database_url: str = "") -> Iterator[Job]:
-    yield pytest_job(database, arguments, subset="without_browser", database_url=database_url)
+    yield pytest_job(database, arguments, subset="ordinary", database_url=database_url)
+    yield pytest_job(f"schemathesis, {database}", arguments, subset="schemathesis", database_url=database_url)
     if chromium():
         yield pytest_job(f"browser, {database}", arguments, subset="browser", database_url=database_url)
 
@@ -105,6 +109,7 @@ def run(arguments: Sequence[str], left_out: list[str]) -> Iterator[Job]:
     else:
         yield from on_mariadb(arguments)
         yield pytest_job("SQLite", arguments, subset="both_databases")
+        yield pytest_job("schemathesis, SQLite", arguments, subset="schemathesis")
     if not chromium():
         left_out.insert(0, "THE BROWSER TESTS WERE SKIPPED: Chromium is not installed.")
 

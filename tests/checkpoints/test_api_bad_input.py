@@ -63,7 +63,7 @@ def test_a_body_that_is_not_utf8_is_refused(api: ApiClient, acme: Tenant, raw: b
     assert "UTF-8" in problem(post(api, raw, "application/json; charset=latin-1"), 400, "invalid")["detail"]
 
 
-@pytest.mark.parametrize("raw", ["[]", "[1]", '"text"', "5", "true", "1.5"])
+@pytest.mark.parametrize("raw", ["[]", "[1]", '"text"', "5", "true", "1.5", "null"])
 def test_a_body_that_is_no_object_is_refused(api: ApiClient, refund: Checkpoint, raw: str) -> None:
     problem(post(api, raw), 400, "invalid", "body")
     for command in COMMANDS:

@@ -1,4 +1,4 @@
-"""The plugin that every test run loads, on a suite of three tests."""
+"""The plugin that every test run loads, on a suite of four tests."""
 
 import os
 import subprocess
@@ -21,6 +21,10 @@ def test_portable(): pass
 
 @pytest.mark.browser
 def test_seen(): pass
+
+@pytest.mark.schemathesis
+@pytest.mark.both_databases
+def test_sent(): pass
 """
 
 
@@ -46,9 +50,10 @@ def run_suite(tmp_path):
 @pytest.mark.parametrize(
     ("subset", "chosen"),
     [
-        ("", {"test_plain", "test_portable", "test_seen"}),
+        ("", {"test_plain", "test_portable", "test_seen", "test_sent"}),
         ("browser", {"test_seen"}),
-        ("without_browser", {"test_plain", "test_portable"}),
+        ("schemathesis", {"test_sent"}),
+        ("ordinary", {"test_plain", "test_portable"}),
         ("both_databases", {"test_portable"}),
     ],
 )
