@@ -4,11 +4,14 @@ Each racer is ``python -m tests.racing <job>`` with its own connection to the te
 waits at the line until all of them are, and then says in one line of JSON what it met.
 """
 
+import hashlib
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -253,6 +256,44 @@ def add_up(orders: dict[str, Any]) -> int:
     return [limits.add(subject, orders["minute"], 1) for _ in range(orders["times"])][-1]
 
 
+def post(orders: dict[str, Any]) -> list[list[Any]]:
+    """Requests over real HTTP, each at its moment where it has one: status, fingerprint of the body, code of a problem.
+
+    A connection each: one that the server has just given up must not look like an answer.
+    """
+    told = []
+    for lap in orders["laps"]:
+        line_up()
+        for asked in lap:
+            if "at" in asked:
+                time.sleep(max(0.0, asked["at"] - time.time()))
+            connection = http.client.HTTPConnection("127.0.0.1", orders["port"], timeout=PATIENCE)
+            connection.request("POST", asked["path"], asked["body"], orders["headers"] | asked.get("headers", {}))
+            response = connection.getresponse()
+            content = response.read()
+            connection.close()
+            problem = response.getheader("Content-Type", "").startswith("application/problem+json")
+            code = json.loads(content)["code"] if problem else ""
+            told.append([response.status, hashlib.sha256(content).hexdigest(), code])
+    return told
+
+
+def sweep_until(orders: dict[str, Any]) -> dict[str, int]:
+    """By the real clock, again and again, and once more when the moment has come."""
+    from checkpoints import sweeps
+
+    done = failed = 0
+    line_up()
+    over = False
+    while not over:
+        over = time.time() > orders["end"]
+        outcome = sweeps.expire_checkpoints(batch=orders["batch"])
+        done, failed = done + outcome.done, failed + outcome.failed
+        # SQLite hands its one lock to nobody in particular: whoever never lets go would always be first.
+        time.sleep(0.01)
+    return {"done": done, "failed": failed}
+
+
 def guess(orders: dict[str, Any]) -> list[int]:
     from django.test import Client, override_settings
 
@@ -273,9 +314,11 @@ JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "claim": claim,
     "comment": comment,
     "create": create,
+    "post": post,
     "repeat": repeat,
     "sweep": sweep,
     "sweep_and_hang": sweep_and_hang,
+    "sweep_until": sweep_until,
 }
 
 

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 FILE = "HOLDPOINT_FIGURES"
+TIMES = "×"  # noqa: RUF001
 
 
 def report(promise: int, figure: str, *, started: float) -> None:
@@ -15,7 +16,3 @@ def report(promise: int, figure: str, *, started: float) -> None:
         database = {"sqlite": "SQLite", "mysql": "MariaDB"}[connection.vendor]
         with Path(name).open("a") as file:
             file.write(f"promise {promise}, {database}: {figure}, {time.perf_counter() - started:.0f} s\n")
-
-
-def number(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -1,0 +1,56 @@
+"""A real web server over the test database, on loopback, as the supervisor would start it."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from config.supervisor import ends_with_parent, web_command
+from tests.racing import ROOT, database_url
+
+STARTUP_SECONDS = 60
+
+
+@contextmanager
+def served() -> Iterator[int]:
+    """Gives the port. Without a rate limit: these tests send more than a program should."""
+    port = free_port()
+    environment = os.environ | {"DATABASE_URL": database_url(), "API_RATE_PER_MINUTE": "0", "LOG_LEVEL": "ERROR"}
+    process = subprocess.Popen(
+        web_command("127.0.0.1", port),
+        cwd=ROOT,
+        env=environment,
+        start_new_session=True,
+        preexec_fn=ends_with_parent(signal.SIGTERM),  # noqa: PLW1509
+    )
+    try:
+        wait_until_it_answers(process, port)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(STARTUP_SECONDS)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until_it_answers(process: "subprocess.Popen[bytes]", port: int) -> None:
+    give_up_at = time.monotonic() + STARTUP_SECONDS
+    while time.monotonic() < give_up_at and process.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        try:
+            connection.request("GET", "/healthz")
+            if connection.getresponse().status == 200:
+                return
+        except OSError:
+            time.sleep(0.05)
+        finally:
+            connection.close()
+    raise AssertionError("The web server did not start.")
