@@ -8,14 +8,12 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from django.db import IntegrityError
 from django.utils import timezone
 
 from checkpoints import errors, events
-from checkpoints.lifecycle.transactions import attempt
 from checkpoints.models import StoredAnswer
 from tenants.actors import Actor
 from tenants.models import Tenant
@@ -59,9 +57,9 @@ def _hash(value: Any) -> str:
 
 
 def once(claim: Claim, work: Callable[[], Answered]) -> Answered:
-    """The work, and its answer stored with it; or what a twin stored in the meantime."""
+    """The work, which stores its answer with its effect; or what a twin stored in the meantime."""
     try:
-        return attempt(partial(_work_and_store, claim, work))
+        return work()
     except (IntegrityError, errors.Refusal):
         # The twin took the key, or moved the row so that this copy was refused.
         if answered := stored(claim):
@@ -69,9 +67,9 @@ def once(claim: Claim, work: Callable[[], Answered]) -> Answered:
         raise
 
 
-def _work_and_store(claim: Claim, work: Callable[[], Answered]) -> Answered:
-    answered = work()
-    StoredAnswer.objects.create(
+def to_store(claim: Claim, answered: Answered) -> StoredAnswer:
+    """Written by the command, in its own transaction."""
+    return StoredAnswer(
         tenant=claim.tenant,
         key_hash=claim.key_hash,
         request_hash=claim.request_hash,
@@ -79,7 +77,6 @@ def _work_and_store(claim: Claim, work: Callable[[], Answered]) -> Answered:
         headers=answered.headers,
         body=answered.body.decode(),
     )
-    return answered
 
 
 # The hash covers the tenant, and every POST with a key asks.

@@ -7,6 +7,7 @@ Only for queries whose shape never changes, with plain values in their places.
 import threading
 import uuid
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
 from django.db import connection, models
@@ -21,6 +22,25 @@ Row = TypeVar("Row", bound=models.Model)
 def _as_stored(value: Any) -> Any:
     """SQLite keeps a UUID as text, MariaDB as what it is."""
     return UUID.get_db_prep_value(value, connection) if isinstance(value, uuid.UUID) else value
+
+
+def insert(row: models.Model) -> None:
+    """A row known to be new, with SQL that is written once per model. Its number, where it has one, stays unknown."""
+    fields, sql = _insertion(type(row))
+    values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields]
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+    row._state.adding = False
+    row._state.db = connection.alias
+
+
+@cache
+def _insertion(model: type[models.Model]) -> tuple[list[Any], str]:
+    fields = [field for field in model._meta.local_concrete_fields if not isinstance(field, models.AutoField)]
+    quote = connection.ops.quote_name
+    names = ", ".join(quote(str(field.column)) for field in fields)
+    places = ", ".join(["%s"] * len(fields))
+    return fields, f"INSERT INTO {quote(model._meta.db_table)} ({names}) VALUES ({places})"  # noqa: S608
 
 
 class Prepared(Generic[Row]):

@@ -1,14 +1,15 @@
 """Thin adapters: check the shape, call one verb, answer with the row."""
 
+import json
 import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+from django.db import models
 from django.http import HttpResponse, QueryDict
 from django.utils import timezone
 from rest_framework.exceptions import UnsupportedMediaType, ValidationError
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -18,6 +19,7 @@ from checkpoints.answers import Answer
 from checkpoints.api import lists, represent, shapes
 from checkpoints.api.parsing import LengthRequired, discard_rest
 from checkpoints.idempotency import Answered
+from checkpoints.lifecycle.change import Along
 from checkpoints.models import Checkpoint, Event
 from tenants import directory
 from tenants.actors import Actor
@@ -27,10 +29,20 @@ HISTORY_LENGTH = 1000
 NO_VERSION = -1
 
 
-def answer(row: Checkpoint, *, status: int = 200, **headers: str) -> Answered:
+Render = Callable[[Checkpoint], Answered]
+# A command, told what to write along with its effect.
+Work = Callable[[Along | None], Checkpoint]
+
+
+def render(row: Checkpoint) -> Answered:
     """The row as bytes: what is stored for a repeat is what was sent."""
-    body = JSONRenderer().render(represent.checkpoint(row))
-    return Answered(status, {"ETag": represent.etag(row)} | headers, body)
+    body = json.dumps(represent.checkpoint(row), ensure_ascii=False, separators=(",", ":")).encode()
+    return Answered(200, {"ETag": represent.etag(row)}, body)
+
+
+def render_new(row: Checkpoint) -> Answered:
+    told = render(row)
+    return Answered(201, told.headers | {"Location": f"/v1/checkpoints/{row.pk}"}, told.body)
 
 
 def respond(answered: Answered) -> HttpResponse:
@@ -56,16 +68,32 @@ class View(APIView):
     def actor(self) -> Actor:
         return cast(Actor, self.request.auth)
 
-    def once(self, route: str, prepare: Callable[[], Callable[[], Answered]]) -> HttpResponse:
+    def once(self, route: str, prepare: Callable[[], Work], render: Render = render) -> HttpResponse:
         """With an Idempotency-Key, a repeat gets the first answer, whatever became of the row since.
 
         ``prepare`` looks and checks, and returns the work itself. The route is one under all its mounts.
         """
         key = self.request.headers.get("Idempotency-Key")
         if key is None:
-            return respond(prepare()())
+            return respond(render(prepare()(None)))
         claim = idempotency.claim_for(self.actor, route=route, key=key, body=self.body())
-        return respond(idempotency.stored(claim) or idempotency.once(claim, prepare()))
+        if answered := idempotency.stored(claim):
+            return respond(answered)
+        work = prepare()
+        told: list[tuple[Checkpoint, Answered]] = []
+
+        def along(row: Checkpoint) -> models.Model:
+            told.append((row, render(row)))
+            return idempotency.to_store(claim, told[-1][1])
+
+        def run() -> Answered:
+            row = work(along)
+            if told and told[-1][0] is row:
+                return told[-1][1]
+            # Nothing was changed: a twin had done it, or an earlier request under another key.
+            return idempotency.stored(claim) or render(row)
+
+        return respond(idempotency.once(claim, run))
 
     def find(self, checkpoint_id: uuid.UUID) -> Checkpoint:
         row = policy.find(self.actor, checkpoint_id, at=timezone.now())
@@ -97,16 +125,11 @@ class Checkpoints(View):
 
     def post(self, request: Request) -> HttpResponse:
         policy.admit(self.actor, "create")
-        return self.once("checkpoints", self.prepare)
+        return self.once("checkpoints", self.prepare, render_new)
 
-    def prepare(self) -> Callable[[], Answered]:
+    def prepare(self) -> Work:
         draft = lifecycle.Draft(**self.read(shapes.Create))
-
-        def work() -> Answered:
-            row = lifecycle.create(draft, actor=self.actor)
-            return answer(row, status=201, Location=f"/v1/checkpoints/{row.pk}")
-
-        return work
+        return lambda along: lifecycle.create(draft, actor=self.actor, along=along)
 
 
 class OneCheckpoint(View):
@@ -137,11 +160,11 @@ class Command(View):
         policy.admit(self.actor, self.command)
         return self.once(f"checkpoints/{checkpoint_id}/{self.command}", partial(self.prepare, checkpoint_id))
 
-    def prepare(self, checkpoint_id: uuid.UUID) -> Callable[[], Answered]:
+    def prepare(self, checkpoint_id: uuid.UUID) -> Work:
         row = self.find(checkpoint_id)
         given = self.read(self.shape)
         who = {"actor": self.actor, "if_version": self.if_version(row)}
-        return lambda: answer(self.run(row, given, who))
+        return lambda along: self.run(row, given, who | {"along": along})
 
     def find(self, checkpoint_id: uuid.UUID) -> Checkpoint:
         """Also what a colleague has ended: somebody who was asked hears who decided what, not that it never was."""

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from django.db import connection, models
@@ -19,6 +19,7 @@ from checkpoints import errors, events, machine, policy
 from checkpoints.lifecycle.transactions import attempt
 from checkpoints.models import Checkpoint, Event
 from tenants.actors import Actor
+from tenants.statements import insert
 
 TRIES = 50
 
@@ -37,6 +38,8 @@ class Lost(Exception):
 
 
 Plan = Callable[[Checkpoint, policy.Verdict], Change | None]
+# What else shall be written if the row becomes this: made before the transaction, written in it.
+Along = Callable[[Checkpoint], models.Model]
 
 
 def change(
@@ -48,6 +51,7 @@ def change(
     plan: Plan,
     replay: Callable[[Checkpoint], bool] | None = None,
     if_version: int | None = None,
+    along: Along | None = None,
 ) -> Checkpoint:
     """Check, plan, swap; a plan that returns None leaves everything as it is."""
     row = checkpoint
@@ -65,24 +69,30 @@ def change(
         planned = plan(row, verdict)
         if planned is None:
             return row
+        # Everything is made before the transaction, which then holds its locks for three statements.
+        event, columns = _prepare(row, planned, command=command, actor=actor, at=at)
+        changed = _with(row, columns)
+        written = [event, *planned.along, *([along(changed)] if along else [])]
         try:
-            columns = attempt(partial(swap, row, planned, command=command, actor=actor, at=at))
+            attempt(partial(_write, row, columns, written))
         except Lost:
             row = Checkpoint.objects.select_related("core", "tenant").get(pk=row.pk)
         else:
-            return _with(row, columns)
+            return changed
     raise errors.Busy(row)
 
 
-def swap(row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: datetime) -> dict[str, Any]:
+def swap(row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: datetime) -> None:
     """Row and event, in the caller's transaction; raises Lost when the row has moved on."""
     event, columns = _prepare(row, planned, command=command, actor=actor, at=at)
-    if not Checkpoint.objects.filter(pk=row.pk, row_version=row.row_version).update(**columns):
+    _write(row, columns, [event, *planned.along])
+
+
+def _write(row: Checkpoint, columns: dict[str, Any], along: Iterable[models.Model]) -> None:
+    if _update_many(tuple(columns), [(row, columns)]) != 1:
         raise Lost
-    event.save(force_insert=True)
-    for row_along in planned.along:
-        row_along.save(force_insert=True)
-    return columns
+    for new in along:
+        insert(new)
 
 
 def swap_many(rows: Iterable[tuple[Checkpoint, Change, Actor]], *, command: str, at: datetime) -> None:
@@ -128,23 +138,31 @@ def _prepare(
 
 
 def _update_many(names: tuple[str, ...], changes: list[tuple[Checkpoint, dict[str, Any]]]) -> int:
-    meta = Checkpoint._meta
-    fields: list[Any] = [meta.get_field(name) for name in names]
-    quote = connection.ops.quote_name
-    assignments = ", ".join(f"{quote(column.column)} = %s" for column in fields)
-    key, version = meta.get_field("id"), meta.get_field("row_version")
-    statement = (
-        f"UPDATE {quote(meta.db_table)} SET {assignments} "  # noqa: S608 (names come from the model)
-        f"WHERE {quote('id')} = %s AND {quote('row_version')} = %s"
-    )
+    fields, statement = _guarded_update(names)
     parameters = [
-        [column.get_db_prep_save(columns[name], connection) for name, column in zip(names, fields, strict=True)]
-        + [key.get_db_prep_save(row.pk, connection), version.get_db_prep_save(row.row_version, connection)]
+        [column.get_db_prep_save(columns[column.name], connection) for column in fields]
+        + [column.get_db_prep_save(value, connection) for column, value in _guard(row)]
         for row, columns in changes
     ]
     with connection.cursor() as cursor:
         cursor.executemany(statement, parameters)
         return int(cursor.rowcount)
+
+
+def _guard(row: Checkpoint) -> list[tuple[Any, Any]]:
+    meta = Checkpoint._meta
+    return [(meta.get_field("id"), row.pk), (meta.get_field("row_version"), row.row_version)]
+
+
+@cache
+def _guarded_update(names: tuple[str, ...]) -> tuple[list[Any], str]:
+    """SQL for a shape of change; there are as many shapes as there are commands."""
+    meta = Checkpoint._meta
+    fields: list[Any] = [meta.get_field(name) for name in names]
+    quote = connection.ops.quote_name
+    assignments = ", ".join(f"{quote(column.column)} = %s" for column in fields)
+    guard = f"{quote('id')} = %s AND {quote('row_version')} = %s"
+    return fields, f"UPDATE {quote(meta.db_table)} SET {assignments} WHERE {guard}"  # noqa: S608 (names of the model)
 
 
 def _with(row: Checkpoint, columns: dict[str, Any]) -> Checkpoint:

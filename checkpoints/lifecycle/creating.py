@@ -5,17 +5,18 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import models
 from django.utils import timezone
 
 from checkpoints import actions, answers, assignment, deadlines, errors, events, policy, quorum
-from checkpoints.lifecycle.change import plain
+from checkpoints.lifecycle.change import Along, plain
 from checkpoints.lifecycle.deciding import supersede
 from checkpoints.lifecycle.transactions import attempt
 from checkpoints.models import AssigneeType, Checkpoint, ExpiryAction, Priority, Routing
 from tenants.actors import Actor
 from tenants.fields import new_id
 from tenants.models import CORE_SLUG, Core, core_slug_validator
-from tenants.statements import ANY_ID, ANY_TEXT, Prepared
+from tenants.statements import ANY_ID, ANY_TEXT, Prepared, insert
 
 PROMPT_LENGTH = 100_000
 CHAIN_LENGTH = 20
@@ -55,7 +56,7 @@ class Draft:
     supersedes: uuid.UUID | None = None
 
 
-def create(draft: Draft, *, actor: Actor) -> Checkpoint:
+def create(draft: Draft, *, actor: Actor, along: Along | None = None) -> Checkpoint:
     policy.admit(actor, "create")
     now = timezone.now()
     wrong = _problems(draft, at=now)
@@ -121,11 +122,13 @@ def create(draft: Draft, *, actor: Actor) -> Checkpoint:
     )
     row.event_count, row.event_head = 1, event.digest
 
+    written: list[models.Model] = [row, event, *([along(row)] if along else [])]
+
     def work() -> None:
         if older is not None:
             supersede(older, by=row, actor=actor, at=now)
-        row.save(force_insert=True)
-        event.save(force_insert=True)
+        for new in written:
+            insert(new)
 
     attempt(work)
     return row

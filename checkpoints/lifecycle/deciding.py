@@ -7,7 +7,7 @@ from typing import Any
 from django.utils import timezone
 
 from checkpoints import answers, errors, events, machine, policy, quorum
-from checkpoints.lifecycle.change import Change, Lost, change, swap
+from checkpoints.lifecycle.change import Along, Change, Lost, change, swap
 from checkpoints.models import Checkpoint, Status, Vote
 from tenants.actors import Actor
 
@@ -15,7 +15,12 @@ COMMENT_LENGTH = answers.TEXT_LENGTH
 
 
 def resolve(
-    checkpoint: Checkpoint, *, actor: Actor, answer: answers.Answer, if_version: int | None = None
+    checkpoint: Checkpoint,
+    *,
+    actor: Actor,
+    answer: answers.Answer,
+    if_version: int | None = None,
+    along: Along | None = None,
 ) -> Checkpoint:
     """Decide. While it is pending a decision counts, also after the deadline: the sweep, not the clock, ends it."""
     now = timezone.now()
@@ -35,7 +40,9 @@ def resolve(
         vote = quorum.tally(row).vote_of(actor.name) if quorum.applies_to(row) and actor.user else None
         return vote is not None and _says(_as_resolution(vote), row, answer)
 
-    return change(checkpoint, command="resolve", actor=actor, at=now, plan=plan, replay=replay, if_version=if_version)
+    return change(
+        checkpoint, command="resolve", actor=actor, at=now, plan=plan, replay=replay, if_version=if_version, along=along
+    )
 
 
 def _resolved(resolution: dict[str, Any], actor: Actor, at: datetime, *, override: bool, **more: Any) -> Change:
@@ -94,7 +101,9 @@ def _says(stored: dict[str, Any] | None, row: Checkpoint, answer: answers.Answer
     return events.canonical(known) == events.canonical({name: again.get(name) for name in names})
 
 
-def cancel(checkpoint: Checkpoint, *, actor: Actor, reason: str = "", if_version: int | None = None) -> Checkpoint:
+def cancel(
+    checkpoint: Checkpoint, *, actor: Actor, reason: str = "", if_version: int | None = None, along: Along | None = None
+) -> Checkpoint:
     now = timezone.now()
     reason = reason.strip() or "cancelled"
     return change(
@@ -106,6 +115,7 @@ def cancel(checkpoint: Checkpoint, *, actor: Actor, reason: str = "", if_version
             "cancelled", closing(Status.CANCELLED, reason, actor, now), {"reason": reason}
         ),
         if_version=if_version,
+        along=along,
     )
 
 
@@ -128,7 +138,9 @@ def supersede(older: Checkpoint, *, by: Checkpoint, actor: Actor, at: datetime) 
     raise errors.Busy(older)
 
 
-def comment(checkpoint: Checkpoint, *, actor: Actor, text: str, if_version: int | None = None) -> Checkpoint:
+def comment(
+    checkpoint: Checkpoint, *, actor: Actor, text: str, if_version: int | None = None, along: Along | None = None
+) -> Checkpoint:
     if not text.strip():
         raise errors.InvalidInput({"text": ["Write something."]})
     return change(
@@ -138,6 +150,7 @@ def comment(checkpoint: Checkpoint, *, actor: Actor, text: str, if_version: int 
         at=timezone.now(),
         plan=lambda row, verdict: Change("commented", {}, {"text": text}),
         if_version=if_version,
+        along=along,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from checkpoints import assignment, errors, policy, quorum
-from checkpoints.lifecycle.change import Change, change
+from checkpoints.lifecycle.change import Along, Change, change
 from checkpoints.models import AssigneeType, Checkpoint
 from tenants import actors, directory
 from tenants.actors import Actor
@@ -16,7 +16,13 @@ UNCLAIMED: dict[str, Any] = {"claimed_by": "", "claimed_at": None}
 
 
 def reassign(
-    checkpoint: Checkpoint, *, actor: Actor, assignee: str, comment: str = "", if_version: int | None = None
+    checkpoint: Checkpoint,
+    *,
+    actor: Actor,
+    assignee: str,
+    comment: str = "",
+    if_version: int | None = None,
+    along: Along | None = None,
 ) -> Checkpoint:
     """An admin or a key to anybody; an assignee hands over to one active member of the tenant."""
     now = timezone.now()
@@ -32,7 +38,7 @@ def reassign(
         found = assignment.four_eyes(found, tenant=row.tenant, without=assignment.excluded(row))
         return Change("reassigned", moved_to(row, found), _story(row, found, comment))
 
-    return change(checkpoint, command="reassign", actor=actor, at=now, plan=plan, if_version=if_version)
+    return change(checkpoint, command="reassign", actor=actor, at=now, plan=plan, if_version=if_version, along=along)
 
 
 def _check_hand_over(found: assignment.Assignment, row: Checkpoint) -> None:
@@ -57,7 +63,12 @@ def _story(row: Checkpoint, found: assignment.Assignment, comment: str = "") -> 
 
 
 def claim(
-    checkpoint: Checkpoint, *, actor: Actor, on_behalf_of: User | None = None, if_version: int | None = None
+    checkpoint: Checkpoint,
+    *,
+    actor: Actor,
+    on_behalf_of: User | None = None,
+    if_version: int | None = None,
+    along: Along | None = None,
 ) -> Checkpoint:
     """Unrouted: it becomes the claimer's. Group or role: others see who has it and are refused."""
     now = timezone.now()
@@ -77,11 +88,18 @@ def claim(
         """Claiming again what one has claimed changes nothing."""
         return row.is_pending and row.claimant(at=now) == claimer.email
 
-    return change(checkpoint, command="claim", actor=actor, at=now, plan=plan, replay=replay, if_version=if_version)
+    return change(
+        checkpoint, command="claim", actor=actor, at=now, plan=plan, replay=replay, if_version=if_version, along=along
+    )
 
 
 def release(
-    checkpoint: Checkpoint, *, actor: Actor, on_behalf_of: User | None = None, if_version: int | None = None
+    checkpoint: Checkpoint,
+    *,
+    actor: Actor,
+    on_behalf_of: User | None = None,
+    if_version: int | None = None,
+    along: Along | None = None,
 ) -> Checkpoint:
     now = timezone.now()
     releaser = _claimer(actor, on_behalf_of)
@@ -93,7 +111,7 @@ def release(
             raise errors.NotClaimable(row, "Nobody has claimed this.")
         return Change("released", UNCLAIMED, {"by": releaser.email, "was": row.claimed_by})
 
-    return change(checkpoint, command="release", actor=actor, at=now, plan=plan, if_version=if_version)
+    return change(checkpoint, command="release", actor=actor, at=now, plan=plan, if_version=if_version, along=along)
 
 
 def _claimer(actor: Actor, on_behalf_of: User | None) -> User:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from checkpoints import deadlines, errors, policy
-from checkpoints.lifecycle.change import Change, change
+from checkpoints.lifecycle.change import Along, Change, change
 from checkpoints.lifecycle.creating import trouble_with_deadline
 from checkpoints.models import Checkpoint, Routing
 from tenants.actors import Actor
@@ -18,6 +18,7 @@ def extend(
     expires_at: datetime | None = None,
     timeout: str | int | float | None = None,
     if_version: int | None = None,
+    along: Along | None = None,
 ) -> Checkpoint:
     """A later deadline; ``timeout`` counts from now."""
     now = timezone.now()
@@ -38,7 +39,7 @@ def extend(
         sets = {"expires_at": deadline, "sweep_error": "", "sweep_retry_at": None}
         return Change("extended", sets, {"from": row.expires_at, "to": deadline})
 
-    return change(checkpoint, command="extend", actor=actor, at=now, plan=plan, if_version=if_version)
+    return change(checkpoint, command="extend", actor=actor, at=now, plan=plan, if_version=if_version, along=along)
 
 
 def _span(timeout: str | int | float) -> timedelta:
@@ -48,10 +49,14 @@ def _span(timeout: str | int | float) -> timedelta:
         raise errors.InvalidInput({"timeout": [str(error)]}) from error
 
 
-def remind(checkpoint: Checkpoint, *, actor: Actor, if_version: int | None = None) -> Checkpoint:
+def remind(
+    checkpoint: Checkpoint, *, actor: Actor, if_version: int | None = None, along: Along | None = None
+) -> Checkpoint:
     def plan(row: Checkpoint, verdict: policy.Verdict) -> Change:
         if row.routing == Routing.EXTERNAL:
             raise errors.NobodyToRemind(row)
         return Change("reminded", {"reminder_count": row.reminder_count + 1}, {"count": row.reminder_count + 1})
 
-    return change(checkpoint, command="remind", actor=actor, at=timezone.now(), plan=plan, if_version=if_version)
+    return change(
+        checkpoint, command="remind", actor=actor, at=timezone.now(), plan=plan, if_version=if_version, along=along
+    )

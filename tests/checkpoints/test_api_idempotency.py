@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from checkpoints import idempotency, lifecycle
 from checkpoints.models import Checkpoint, Event, StoredAnswer
-from tenants import keys
+from tenants import keys, statements
 from tenants.models import ApiKey, Tenant, User
 from tests.api_client import ApiClient
 from tests.racing import Race
@@ -157,10 +157,12 @@ def test_after_a_day_the_key_is_free_again(api: ApiClient) -> None:
 def test_an_answer_that_cannot_be_stored_takes_its_effect_with_it(
     api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*args: Any, **kwargs: Any) -> Any:
-        raise IntegrityError("the disk is full")
+    def broken(row: Any) -> None:
+        if isinstance(row, StoredAnswer):
+            raise IntegrityError("the disk is full")
+        statements.insert(row)
 
-    monkeypatch.setattr(StoredAnswer.objects, "create", broken)
+    monkeypatch.setattr("checkpoints.lifecycle.creating.insert", broken)
     with pytest.raises(IntegrityError):
         post(api, "k1")
     assert not Checkpoint.objects.exists()
@@ -170,14 +172,14 @@ def test_an_answer_that_cannot_be_stored_takes_its_effect_with_it(
 def test_a_deadlock_while_storing_repeats_the_whole_and_nothing_else(
     api: ApiClient, refund: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, failures = StoredAnswer.objects.create, [1213, 1205, 1020]
+    failures = [1213, 1205, 1020]
 
-    def shaky(*args: Any, **kwargs: Any) -> Any:
-        if failures:
+    def shaky(row: Any) -> None:
+        statements.insert(row)
+        if isinstance(row, StoredAnswer) and failures:
             raise OperationalError(failures.pop(), "try again")
-        return real(*args, **kwargs)
 
-    monkeypatch.setattr(StoredAnswer.objects, "create", shaky)
+    monkeypatch.setattr("checkpoints.lifecycle.change.insert", shaky)
     response = post(api, "k1", {"decision": "approve"}, f"/checkpoints/{refund.pk}/resolve")
     assert response.status_code == 200
     refund.refresh_from_db()

@@ -196,7 +196,7 @@ def test_superseding_goes_both_ways_or_not_at_all(ask, monkeypatch):
     def broken(*args, **kwargs):
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(Checkpoint, "save", broken)
+    monkeypatch.setattr("checkpoints.lifecycle.creating.insert", broken)
     with pytest.raises(RuntimeError):
         ask(supersedes=older.pk)
     assert again(older).is_pending

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from checkpoints import answers, errors, events, lifecycle, machine
-from checkpoints.models import Checkpoint, Event, Status
+from checkpoints.models import Checkpoint, Status
 from tests.checkpoints.stories import again, events_of, last, story
 
 FINAL = [status for status in Status if status != Status.PENDING]
@@ -214,7 +214,7 @@ def test_a_row_that_never_stands_still_is_busy_and_nothing_is_written(waiting, a
     def always_lost(*args, **kwargs):
         raise change.Lost
 
-    monkeypatch.setattr(change, "swap", always_lost)
+    monkeypatch.setattr(change, "_write", always_lost)
     with pytest.raises(errors.Busy):
         lifecycle.remind(waiting, actor=as_person(tenant_admin))
     assert again(waiting).row_version == 1
@@ -225,7 +225,7 @@ def test_row_and_event_are_written_together_or_not_at_all(waiting, as_person, te
     def broken(*args, **kwargs):
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(Event, "save", broken)
+    monkeypatch.setattr("checkpoints.lifecycle.change.insert", broken)
     with pytest.raises(RuntimeError):
         lifecycle.cancel(again(waiting), actor=as_person(tenant_admin))
     row = again(waiting)
@@ -236,7 +236,7 @@ def test_a_try_that_was_rolled_back_leaves_the_row_in_memory_as_it_was(waiting, 
     def broken(*args, **kwargs):
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(Event, "save", broken)
+    monkeypatch.setattr("checkpoints.lifecycle.change.insert", broken)
     with pytest.raises(RuntimeError):
         lifecycle.cancel(waiting, actor=as_person(tenant_admin))
     assert (waiting.status, waiting.row_version, waiting.closed_at) == ("pending", 1, None)
