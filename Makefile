@@ -1,7 +1,7 @@
 # Everything a developer does, each in one step. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench format lock clean screenshots
+.PHONY: help run test test-heavy lint bench format lock clean screenshots
 
 # What is installed stays in use, whatever made it.
 INSTALLED := $(if $(wildcard .venv/holdpoint-installed.json),.venv/bin/python)
@@ -18,6 +18,7 @@ VENV := .venv/bin/python
 help:
 	@echo "make run      start Holdpoint with demonstration data       PORT=8001"
 	@echo "make test     lint and all tests, on MariaDB and SQLite     ARGS=\"-k claim\""
+	@echo "make test-heavy    the promises at full size, some 40 minutes    ONLY=\"1 2\""
 	@echo "make bench    speed against its floors, some 12 minutes     ONLY=sweep ROWS=20000"
 	@echo "make lint     style, types, migrations, deployment checks"
 	@echo "make format   repair what lint can repair"
@@ -33,6 +34,11 @@ test:
 	@$(PYTHON) -m tools.system
 	@$(PYTHON) tools/install.py dev --mariadb-if-possible
 	@$(VENV) -m tools.test $(ARGS)
+
+test-heavy:
+	@$(PYTHON) -m tools.system
+	@$(PYTHON) tools/install.py dev --mariadb-if-possible
+	@$(VENV) -m tools.heavy $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 bench:
 	@$(PYTHON) -m tools.system

@@ -34,7 +34,7 @@ from tenants.models import (
 )
 from tests.routes import Route, every_route
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.both_databases, pytest.mark.heavy, pytest.mark.django_db]
 
 # Everything that belongs to acme carries this word: where an outsider can read it, something leaks.
 MARK = "zebra"

@@ -1,6 +1,7 @@
 """``manage.py verify_audit``: whatever was tampered with is found and named, and nothing else is (promise 14)."""
 
 import random
+import time
 import uuid
 from datetime import timedelta
 from io import StringIO
@@ -15,10 +16,10 @@ from checkpoints import events, lifecycle, sweeps
 from checkpoints.models import Checkpoint, Event
 from tests import tampering
 from tests.checkpoints.stories import again, events_of
+from tests.heavy import figures
+from tests.heavy.sizes import SIZES
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
-
-TAMPERINGS = 200
 
 
 def verify(**options):
@@ -140,10 +141,12 @@ def forge(chance, story):
     return min(event.sequence + 1, len(story))
 
 
+@pytest.mark.heavy
 def test_every_random_tampering_is_found_and_named(intruder, stories):
+    started = time.perf_counter()
     chance = random.Random(14)
     found = 0
-    for number in range(TAMPERINGS):
+    for number in range(SIZES.tamperings):
         tamper = [edit, delete, delete_and_close_the_gap, swap, cut_the_tail, forge][number % 6]
         row = chance.choice(stories)
         story = events_of(row)
@@ -155,8 +158,9 @@ def test_every_random_tampering_is_found_and_named(intruder, stories):
         found += 1
         Event.objects.filter(subject_id=row.pk).delete()
         Event.objects.bulk_create(story)
-    assert found == TAMPERINGS
+    assert found == SIZES.tamperings
     assert list(events.Verification().findings()) == []
+    figures.report(14, f"{found:,} random tamperings: {found:,} found and named, 0 missed", started=started)
 
 
 def test_the_command_says_one_line_per_broken_chain_and_ends_with_one(transactional_db, stories):
