@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from checkpoints import idempotency, lifecycle
 from checkpoints.errors import Refusal
-from checkpoints.lifecycle.transactions import asks_for_another_try
 from checkpoints.models import AssigneeType, Checkpoint, CheckpointSet, Routing
+from tenants.transactions import asks_for_another_try
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,6 @@
 """After too many wrong passwords: nobody signs in from there for a while. django-axes counts, in the database."""
 
 import math
-import random
-import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +8,6 @@ from axes.backends import AxesStandaloneBackend
 from axes.handlers.database import AxesDatabaseHandler
 from axes.models import AccessAttempt
 from django.conf import settings
-from django.db import OperationalError
 from django.db.models import Max, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -19,10 +15,8 @@ from django.utils import timezone
 
 from tenants.addresses import address_of, client_of, is_this_machine
 from tenants.models import normal_email
+from tenants.transactions import insistently
 
-# MariaDB: a row changed under a snapshot, a lock waited for too long, a deadlock. All three mean "once more".
-ONCE_MORE = {1020, 1205, 1213}
-RECORDINGS = 5
 NO_ADDRESS = "::"
 
 
@@ -54,23 +48,12 @@ class Tries(AxesDatabaseHandler):
     def user_login_failed(self, sender: Any, credentials: Any, request: Any = None, **extra: Any) -> None:
         if request is not None:
             record = super().user_login_failed
+            # Tries that fail together meet in one row, which MariaDB may answer with a deadlock: no reason for a 500.
             insistently(lambda: record(sender, credentials, request, **extra))
 
     def user_logged_in(self, sender: Any, request: Any, user: Any, **extra: Any) -> None:
         record = super().user_logged_in
         insistently(lambda: record(sender, request, user, **extra))
-
-
-def insistently(record: Callable[[], None]) -> None:
-    """Tries that fail together meet in one row, which MariaDB may answer with a deadlock: not a reason for a 500."""
-    for left in reversed(range(RECORDINGS)):
-        try:
-            record()
-            return
-        except OperationalError as error:
-            if not left or not error.args or error.args[0] not in ONCE_MORE:
-                raise
-            time.sleep(random.uniform(0.005, 0.05))  # noqa: S311 (jitter, not a secret)
 
 
 def cool_off(request: Any = None) -> timedelta:

@@ -16,10 +16,10 @@ from typing import Any
 from django.db import connection, models
 
 from checkpoints import errors, events, machine, policy
-from checkpoints.lifecycle.transactions import attempt
 from checkpoints.models import Checkpoint, Event
 from tenants.actors import Actor
 from tenants.statements import insert
+from tenants.transactions import attempt
 
 TRIES = 50
 

@@ -11,12 +11,12 @@ from django.utils import timezone
 from checkpoints import actions, answers, assignment, deadlines, errors, events, policy, quorum
 from checkpoints.lifecycle.change import Along, plain
 from checkpoints.lifecycle.deciding import supersede
-from checkpoints.lifecycle.transactions import attempt
 from checkpoints.models import AssigneeType, Checkpoint, ExpiryAction, Priority, Routing
 from tenants.actors import Actor
 from tenants.fields import new_id
 from tenants.models import CORE_SLUG, Core, core_slug_validator
 from tenants.statements import ANY_ID, ANY_TEXT, Prepared, insert
+from tenants.transactions import attempt
 
 PROMPT_LENGTH = 100_000
 CHAIN_LENGTH = 20

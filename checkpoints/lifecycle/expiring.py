@@ -12,10 +12,10 @@ from checkpoints import assignment, deadlines, errors, policy
 from checkpoints.lifecycle.change import Change, change, swap_many
 from checkpoints.lifecycle.deciding import closing
 from checkpoints.lifecycle.routing import moved_to
-from checkpoints.lifecycle.transactions import attempt
 from checkpoints.models import Checkpoint, ExpiryAction, Status
 from tenants import actors
 from tenants.models import Core
+from tenants.transactions import attempt
 
 RETRY_AFTER = timedelta(hours=1)
 

@@ -25,10 +25,19 @@ def attempt(work: Callable[[], Result]) -> Result:
     """Runs ``work`` in a transaction. Inside somebody else's it is part of that one: only the outermost is repeated."""
     if connection.in_atomic_block:
         return work()
+    return insistently(lambda: _in_transaction(work))
+
+
+def _in_transaction(work: Callable[[], Result]) -> Result:
+    with transaction.atomic():
+        return work()
+
+
+def insistently(work: Callable[[], Result]) -> Result:
+    """Again, with a little patience, as often as the database asks for that."""
     for left in reversed(range(TRIES)):
         try:
-            with transaction.atomic():
-                return work()
+            return work()
         except OperationalError as error:
             if not left or not asks_for_another_try(error):
                 raise
