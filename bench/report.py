@@ -9,6 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+# Beyond what noise explains.
+ABOVE_THE_FLOOR = 1.1
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -44,7 +47,7 @@ class Result:
 
     @property
     def verdict(self) -> str:
-        return {True: "met", False: "missed", None: ""}[self.met]
+        return {True: "met", False: "missed", None: "INVALID" if self.note.startswith("INVALID") else ""}[self.met]
 
 
 def compare(
@@ -56,7 +59,7 @@ def compare(
     unit: str,
     at_least: float | None = None,
     at_most: float | None = None,
-    note: str = "",
+    floor: bool = False,
 ) -> Result:
     """Each pair was measured one right after the other: the median of their ratios is what the machine cannot blur."""
     ratio = median(mine / other for mine, other in pairs)
@@ -65,6 +68,10 @@ def compare(
         target, met = f"≥ {at_least:g}", ratio >= at_least
     if at_most is not None:
         target, met = f"≤ {at_most:g}", ratio <= at_most
+    note = ""
+    if floor and ratio > ABOVE_THE_FLOOR:
+        # Nothing does more work in less time: a verdict on such a pair would be worth nothing.
+        met, note = None, "INVALID: faster than its floor, so the floor is not one. Look at the floor."
     return Result(
         part,
         name,

@@ -86,6 +86,6 @@ def measure(ground: Ground, sizes: Sizes) -> list[Result]:
                 mine, other = (answer["turns"] / answer["seconds"] for answer in answers)
                 rates[name].append((mine, other))
     return [
-        compare("commands", name, ground.database, pairs=pairs, unit="/s", at_least=TARGET)
+        compare("commands", name, ground.database, pairs=pairs, unit="/s", at_least=TARGET, floor=True)
         for name, pairs in rates.items()
     ]

@@ -53,6 +53,6 @@ def measure(ground: Ground, sizes: Sizes) -> list[Result]:
                 times[name].append((mine["median_ms"], other["median_ms"]))
     rows = f"{large.rows:,} rows against {small.rows:,}"
     return [
-        compare("pages", name, ground.database, pairs=pairs, unit=" ms", at_most=TARGET, note="")
+        compare("pages", name, ground.database, pairs=pairs, unit=" ms", at_most=TARGET)
         for name, pairs in times.items()
     ] + [Result("pages", f"filled by seed_scale ({rows})", ground.database, f"{large.facts['seconds']:.0f} s")]

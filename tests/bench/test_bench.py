@@ -23,7 +23,7 @@ def test_every_part_runs_and_the_table_and_the_file_hold_its_results(tmp_path: P
     results = run(list(PARTS), ["sqlite"], TOY)
 
     assert {result.part for result in results} == set(PARTS)
-    assert {result.verdict for result in results if result.target} <= {"met", "missed"}
+    assert {result.verdict for result in results if result.target} <= {"met", "missed", "INVALID"}
     (writers,) = [result for result in results if result.part == "writers"]
     assert writers.verdict == "met", writers
     write(tmp_path / "bench.json", results, TOY, seconds=1)
@@ -34,6 +34,11 @@ def test_every_part_runs_and_the_table_and_the_file_hold_its_results(tmp_path: P
 def test_a_ratio_is_the_middle_one_of_the_rounds() -> None:
     result = compare("part", "name", "SQLite", pairs=[(1, 10), (6, 10), (200, 10)], unit="/s", at_least=0.65)
     assert (result.ratio, result.verdict) == (0.6, "missed")
+
+
+def test_what_is_faster_than_its_floor_meets_no_target() -> None:
+    result = compare("part", "name", "SQLite", pairs=[(178, 100)], unit="/s", at_least=0.25, floor=True)
+    assert (result.met, result.verdict) == (None, "INVALID")
 
 
 def seed(**options: Any) -> None:
