@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Generic, TypeVar, cast
 
-from django.db import connection, models
+from django.db import connection, connections, models
 from django.db.models.query import get_related_populators
 
 UUID = models.UUIDField()
@@ -27,11 +27,13 @@ def _as_stored(value: Any) -> Any:
 def insert(row: models.Model) -> None:
     """A row known to be new, with SQL that is written once per model. Its number, where it has one, stays unknown."""
     fields, sql = _insertion(type(row))
-    values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields]
-    with connection.cursor() as cursor:
+    # Not the proxy: it looks for this thread's connection anew with every attribute of every field.
+    ours = connections[connection.alias]
+    values = [field.get_db_prep_save(getattr(row, field.attname), ours) for field in fields]
+    with ours.cursor() as cursor:
         cursor.execute(sql, values)
     row._state.adding = False
-    row._state.db = connection.alias
+    row._state.db = ours.alias
 
 
 @cache

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cache, partial
 from typing import Any
 
-from django.db import connection, models
+from django.db import connection, connections, models
 
 from checkpoints import errors, events, machine, policy
 from checkpoints.models import Checkpoint, Event
@@ -139,12 +139,13 @@ def _prepare(
 
 def _update_many(names: tuple[str, ...], changes: list[tuple[Checkpoint, dict[str, Any]]]) -> int:
     fields, statement = _guarded_update(names)
+    ours = connections[connection.alias]
     parameters = [
-        [column.get_db_prep_save(columns[column.name], connection) for column in fields]
-        + [column.get_db_prep_save(value, connection) for column, value in _guard(row)]
+        [column.get_db_prep_save(columns[column.name], ours) for column in fields]
+        + [column.get_db_prep_save(value, ours) for column, value in _guard(row)]
         for row, columns in changes
     ]
-    with connection.cursor() as cursor:
+    with ours.cursor() as cursor:
         cursor.executemany(statement, parameters)
         return int(cursor.rowcount)
 
