@@ -116,5 +116,5 @@ def history(event: Event) -> dict[str, Any]:
         "event": event.name,
         "at": moment(event.at),
         "actor": event.actor,
-        "detail": event.data.get("detail", {}),
+        "detail": event.data.get("detail", {}) if isinstance(event.data, dict) else {},
     }

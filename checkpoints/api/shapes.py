@@ -68,7 +68,9 @@ class Whole(serializers.Field):
         super().__init__(**options)
 
     def to_internal_value(self, data: Any) -> int:
-        if isinstance(data, bool) or not isinstance(data, int):
+        # 1.0 is a whole number, in JSON as elsewhere.
+        whole = isinstance(data, int) or (isinstance(data, float) and data.is_integer())
+        if isinstance(data, bool) or not whole:
             self.fail("invalid")
         if not self.least <= data <= self.most:
             self.fail("range", least=self.least, most=self.most)

@@ -148,8 +148,10 @@ class History(View):
     def get(self, request: Request, checkpoint_id: uuid.UUID) -> Response:
         policy.admit(self.actor, "read")
         row = self.find(checkpoint_id)
-        story = Event.objects.for_tenant(self.actor.tenant).filter(subject_id=row.pk).order_by("sequence")
-        return Response([represent.history(event) for event in story[:HISTORY_LENGTH]])
+        story = Event.objects.for_tenant(self.actor.tenant).filter(subject_id=row.pk)
+        # Of a very long story its end; the whole of it is in the audit.
+        latest = list(story.order_by("-sequence")[:HISTORY_LENGTH])
+        return Response([represent.history(event) for event in reversed(latest)])
 
 
 class Command(View):
