@@ -127,6 +127,14 @@ def test_the_same_edit_twice_is_one_and_another_is_a_conflict(ask: Ask, program:
         {"name": "x", "args_schema": {"$ref": "file:///etc/passwd"}},
         {"name": "x", "args_schema": {"$ref": "#/nowhere"}},
         {"name": "x", "args_schema": {"$ref": "#"}},
+        {"name": "x", "args_schema": {"$schema": 5}},
+        {"name": "x", "args_schema": {"$schema": ["x"]}},
+        {"name": "x", "args": {"a": 10**400}, "args_schema": {"properties": {"a": {"multipleOf": 0.1}}}},
+        {"name": "x", "args_schema": {"required": ["a"], "$ref": "#/required/0"}},
+        {"name": "x", "args_schema": {"minProperties": 0, "$ref": "#/minProperties"}},
+        {"name": "x", "args_schema": {"properties": {"a": {"pattern": "^(a+)+$"}}}},
+        {"name": "x", "args_schema": {"anyOf": [{"patternProperties": {"a": {}}}]}},
+        {"name": "x", "args_schema": {"$defs": {"a": {"$dynamicRef": "#"}}}},
         "refund",
     ],
 )
@@ -142,3 +150,13 @@ def test_a_schema_may_refer_to_itself(ask: Ask, program: Actor) -> None:
     with pytest.raises(errors.InvalidDecision):
         decide(row, program, "edit", edited_args={"amount": "x"})
     assert actions.problems_with_args({"name": "pay"}, {"anything": 1}) == []
+
+
+def test_a_property_may_be_called_pattern(ask: Ask) -> None:
+    assert ask(action={"name": "search", "args_schema": {"properties": {"pattern": {"type": "string"}}}}).action
+
+
+def test_a_schema_that_doubles_with_every_step_is_given_up(ask: Ask) -> None:
+    steps = {f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}] * 2} for n in range(20)} | {"s20": {}}
+    with pytest.raises(errors.InvalidInput, match="takes too long"):
+        ask(action={"name": "x", "args_schema": {"$ref": "#/$defs/s0", "$defs": steps}})
