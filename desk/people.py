@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
-from desk.scoped import TenantAdmin, TenantForm
+from desk.scoped import SeveralChoices, TenantAdmin, TenantForm
 from tenants import directory, setup
 from tenants.models import STANDARD_ROLES, TENANT_ADMIN, Group, Membership, Role, User, normal_email
 
@@ -18,9 +18,7 @@ from tenants.models import STANDARD_ROLES, TENANT_ADMIN, Group, Membership, Role
 class PersonForm(TenantForm):
     email = forms.CharField(max_length=254, widget=UnfoldAdminTextInputWidget())
     name = forms.CharField(max_length=200, required=False, widget=UnfoldAdminTextInputWidget())
-    groups = forms.ModelMultipleChoiceField(
-        Group.objects.none(), required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget()
-    )
+    groups = SeveralChoices(Group.objects.none(), required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget())
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -8,11 +8,14 @@ from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.widgets import AutocompleteSelect, AutocompleteSelectMultiple
 from django.db.models import DateTimeField, ForeignKey, ManyToManyField, Model, QuerySet
 from django.http import Http404, HttpRequest
 from unfold.admin import ModelAdmin
 
+from desk.commands import as_identity
 from desk.listing import UncountedChangeList
 from tenants.models import Membership, Tenant, User
 from tenants.scoping import TenantOwned
@@ -31,6 +34,42 @@ def _once(request: HttpRequest, name: str, look_up: Callable[[User], QuerySet[Te
     if not hasattr(request, name):
         setattr(request, name, list(look_up(request.user)) if isinstance(request.user, User) else [])
     return cast(list[Tenant], getattr(request, name))
+
+
+class OneChoice(forms.ModelChoiceField):
+    """Says of a mangled id what it says of an unknown one; Django's own speaks of UUIDs."""
+
+    def to_python(self, value: Any) -> Any:
+        if value in self.empty_values or isinstance(value, Model) or as_identity(str(value)):
+            return super().to_python(value)
+        raise forms.ValidationError(
+            self.error_messages["invalid_choice"], code="invalid_choice", params={"value": value}
+        )
+
+
+class SeveralChoices(forms.ModelMultipleChoiceField):
+    def _check_values(self, value: Any) -> Any:
+        for given in value:
+            if as_identity(str(getattr(given, "pk", given))) is None:
+                raise forms.ValidationError(
+                    self.error_messages["invalid_choice"], code="invalid_choice", params={"value": given}
+                )
+        return super()._check_values(value)  # type: ignore[misc]
+
+
+class KnownIds:
+    """Looks up what was sent in order to show it again; a mangled id would end in a failure there."""
+
+    def optgroups(self, name: str, value: Any, attr: Any = None) -> Any:
+        return super().optgroups(name, [given for given in value if as_identity(str(given))], attr)  # type: ignore[misc]
+
+
+class OneFound(KnownIds, AutocompleteSelect):
+    pass
+
+
+class SeveralFound(KnownIds, AutocompleteSelectMultiple):
+    pass
 
 
 class TenantForm(forms.ModelForm):
@@ -68,6 +107,20 @@ class DeskAdmin(ModelAdmin):
         # Django would let an address ask for any column in any way, with a regular expression too.
         filters = self.get_list_filter(request) if request is not None else ()
         return lookup in {offered.parameter_name for offered in filters}
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        # Django would fill a new form from the address, unread: a mangled time there would fail.
+        return {}
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        given = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        known = [identity for identity in given if as_identity(identity)]
+        if known != given:
+            # Django would hand a mangled id to the database.
+            form = request.POST.copy()
+            form.setlist(ACTION_CHECKBOX_NAME, known)
+            request.POST = form  # type: ignore[assignment]
+        return super().changelist_view(request, extra_context)
 
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
         if object_id is not None:
@@ -153,11 +206,15 @@ class TenantAdmin(DeskAdmin):
     # --- What can be chosen ---------------------------------------------------------------------------------------
 
     def formfield_for_foreignkey(self, db_field: ForeignKey, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs["queryset"] = self.choices(db_field.related_model, request)
+        kwargs |= {"queryset": self.choices(db_field.related_model, request), "form_class": OneChoice}
+        if db_field.name in self.get_autocomplete_fields(request):
+            kwargs["widget"] = OneFound(db_field, self.admin_site)
         return self._spelt_out(super().formfield_for_foreignkey(db_field, request, **kwargs), request)
 
     def formfield_for_manytomany(self, db_field: ManyToManyField, request: HttpRequest, **kwargs: Any) -> Any:
-        kwargs["queryset"] = self.choices(db_field.related_model, request)
+        kwargs |= {"queryset": self.choices(db_field.related_model, request), "form_class": SeveralChoices}
+        if db_field.name in self.get_autocomplete_fields(request):
+            kwargs["widget"] = SeveralFound(db_field, self.admin_site)
         return self._spelt_out(super().formfield_for_manytomany(db_field, request, **kwargs), request)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
