@@ -12,6 +12,8 @@ OPTION_KEYS = {"id", "label", "description", "variant", "requires_comment"}
 OPTION_LENGTH = 100
 MOST_OPTIONS = 100
 TEXT_LENGTH = 20_000
+# Inside an event's record it is nested deeper still, and MariaDB reads 32 levels.
+DEPTH = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,9 @@ def check(checkpoint: Checkpoint, answer: Answer) -> dict[str, Any]:
     if chosen is not None and chosen.requires_comment and not answer.comment.strip():
         wrong["comment"] = [f"“{chosen.label}” needs a comment."]
     _check_action(checkpoint, answer, decision, wrong)
+    for name, given in (("response", answer.response), ("edited_args", answer.edited_args)):
+        if is_deeper_than(DEPTH, given):
+            wrong[name] = [f"Nested more than {DEPTH} levels deep."]
     if wrong:
         raise InvalidDecision(wrong, checkpoint)
     resolution = {"decision": decision, "response": answer.response, "comment": answer.comment or None}
@@ -145,12 +150,29 @@ def _check_action(checkpoint: Checkpoint, answer: Answer, decision: str | None, 
         wrong["response"] = ["“respond” needs an answer in words: send response as a string that is not blank."]
 
 
+def is_deeper_than(levels: int, value: Any) -> bool:
+    here = [value]
+    while here and levels >= 0:
+        if not any(isinstance(inner, dict | list) for inner in here):
+            return False
+        here = [
+            inner
+            for outer in here
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        levels -= 1
+    return levels < 0
+
+
 def _trouble_with_decision(decision: str | None, known: list[str]) -> str:
     choices = f"Choose one of: {', '.join(known)}." if known else "Say what was decided, such as approve."
     if not decision or not decision.strip():
         return f"No decision was given. {choices}"
     if decision == RESERVED:
         return f"“{RESERVED}” cannot be chosen by anybody: it is what expiry decides. {choices}"
+    if len(decision) > OPTION_LENGTH:
+        return f"A decision has at most {OPTION_LENGTH} characters. {choices}"
     if known and decision not in known:
         return f"“{decision[:OPTION_LENGTH]}” is not an option. {choices}"
     return ""

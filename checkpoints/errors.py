@@ -96,7 +96,7 @@ class NotClaimable(Refusal):
 
 class NobodyToRemind(Refusal):
     code = "nobody_to_remind"
-    sentence = "Nobody is asked by this checkpoint: somebody outside resumes it."
+    sentence = "Nobody is asked at the moment, so there is nobody to remind."
 
 
 class Stale(Refusal):

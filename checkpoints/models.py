@@ -89,7 +89,9 @@ class CheckpointSet(TenantQuerySet):
         email = standing.user.email
         decided = Q(resolved_by__in=[f"user:{email}", f"link:{email}"])
         requested = Q(requested_by__in=[email, str(standing.user.pk)])
-        return self.filter((Q(status=Status.PENDING) & assigned_to(standing, at=at)) | decided | requested)
+        # A vote is a decision, also when somebody else's made the number full.
+        voted = Exists(Vote.objects.filter(checkpoint=OuterRef("pk"), voter=email))
+        return self.filter((Q(status=Status.PENDING) & assigned_to(standing, at=at)) | decided | requested | voted)
 
 
 def assigned_to(standing: Standing, *, at: datetime) -> Q:

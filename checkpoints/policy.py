@@ -131,9 +131,13 @@ def assignee_because(checkpoint: Checkpoint, standing: Standing, *, at: datetime
     return ""
 
 
+def _is_kept_out(checkpoint: Checkpoint, standing: Standing) -> bool:
+    return checkpoint.forbid_requester and is_person(standing.user, checkpoint.requested_by)
+
+
 def _resolve(command: str, checkpoint: Checkpoint, standing: Standing, at: datetime) -> Verdict:
     email = standing.user.email
-    if checkpoint.forbid_requester and is_person(standing.user, checkpoint.requested_by):
+    if _is_kept_out(checkpoint, standing):
         return Verdict(False, f"{email} asked for this and may not decide it (four eyes).")
     if because := assignee_because(checkpoint, standing, at=at):
         claimant = checkpoint.claimant(at=at)
@@ -160,6 +164,8 @@ def _reassign(command: str, checkpoint: Checkpoint, standing: Standing, at: date
 
 def _claim(command: str, checkpoint: Checkpoint, standing: Standing, at: datetime) -> Verdict:
     email = standing.user.email
+    if _is_kept_out(checkpoint, standing):
+        return Verdict(False, f"{email} asked for this and may not decide it (four eyes).")
     if checkpoint.required_approvals > 1:
         reason = "Several have to decide it together: there is nothing for one person to claim."
         return Verdict(False, reason, refusal=errors.NotClaimable)

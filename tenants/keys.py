@@ -73,6 +73,9 @@ def rotate(key: ApiKey, *, overlap: timedelta = OVERLAP) -> NewKey:
     ApiKey.objects.filter(pk=successor.row.pk).update(family=key.family)
     ends = now + overlap if key.expires_at is None else min(now + overlap, key.expires_at)
     ApiKey.objects.filter(pk=key.pk).update(expires_at=ends)
+    # Two are valid during the overlap, not more: what an earlier rotation left ends now.
+    others = ApiKey.objects.for_tenant(key.tenant).filter(family=key.family).exclude(pk__in=[key.pk, successor.row.pk])
+    others.live(now).update(expires_at=now)
     successor.row.family = key.family
     return successor
 

@@ -126,7 +126,7 @@ def flat(messages: Any) -> list[str]:
 
 def page(request: HttpRequest, status: int, detail: str) -> HttpResponse:
     """What Django itself refuses: a problem for programs, a page for people."""
-    if request.path.startswith(API_PREFIXES):
+    if f"{request.path}/".startswith(API_PREFIXES):
         content = body(status, CODES.get(status, "internal"), detail, request=request)
         return JsonResponse(content, status=status, content_type=CONTENT_TYPE)
     context = {"status": status, "title": HTTPStatus(status).phrase, "detail": detail}

@@ -1,5 +1,6 @@
 """What a body may look like: names and types. What they mean is checked by ``lifecycle``."""
 
+import json
 import uuid
 from datetime import UTC, datetime
 from functools import cache
@@ -15,6 +16,8 @@ from checkpoints.lifecycle.deciding import COMMENT_LENGTH
 from checkpoints.models import ExpiryAction, Priority, Routing
 
 LARGEST = 2_147_483_647
+# A page shows up to 200 of them.
+CONTEXT_BYTES = 256 * 1024
 # So many unknown fields are named; a body full of them must not become an answer many times its size.
 MOST_UNKNOWN = 20
 # The event holds the answer three levels down, and MariaDB takes no JSON of more than 31 levels.
@@ -222,6 +225,11 @@ class Create(Shape):
             if "assignee" in values:
                 raise serializers.ValidationError({"assignee_raw": ["It is another name for assignee: give one."]})
             values["assignee"] = values.pop("assignee_raw")
+        size = len(json.dumps(values.get("context"), ensure_ascii=False, separators=(",", ":")).encode())
+        if size > CONTEXT_BYTES:
+            raise TooLarge(
+                f"context has {size:,} bytes; at most {CONTEXT_BYTES:,} are kept."
+            )
         return values
 
 

@@ -31,6 +31,8 @@ class Change:
     detail: dict[str, Any] = field(default_factory=dict)
     # Written in the same transaction.
     along: tuple[models.Model, ...] = ()
+    # What the changed row shall know of it, beside its columns.
+    knows: dict[str, Any] = field(default_factory=dict)
 
 
 class Lost(Exception):
@@ -71,7 +73,7 @@ def change(
             return row
         # Everything is made before the transaction, which then holds its locks for three statements.
         event, columns = _prepare(row, planned, command=command, actor=actor, at=at)
-        changed = _with(row, columns)
+        changed = _with(row, columns | planned.knows)
         written = [event, *planned.along, *([along(changed)] if along else [])]
         try:
             attempt(partial(_write, row, columns, written))

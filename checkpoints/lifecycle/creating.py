@@ -127,6 +127,8 @@ def create(draft: Draft, *, actor: Actor, along: Along | None = None) -> Checkpo
     def work() -> None:
         if older is not None:
             supersede(older, by=row, actor=actor, at=now)
+        if core._state.adding:
+            row.core_id = _written(core).pk
         for new in written:
             insert(new)
 
@@ -138,11 +140,15 @@ _known_core: Prepared[Core] = Prepared(lambda: Core.objects.filter(tenant=ANY_ID
 
 
 def _core(actor: Actor, slug: str) -> Core:
-    core = _known_core.one(actor.tenant.pk, slug)
-    if core is None:
-        core = attempt(lambda: Core.objects.get_or_create(tenant=actor.tenant, slug=slug)[0])
+    """A core seen for the first time is not written yet: a create that is refused leaves nothing behind."""
+    core = _known_core.one(actor.tenant.pk, slug) or Core(slug=slug)
     core.tenant = actor.tenant
     return core
+
+
+def _written(core: Core) -> Core:
+    """Somebody else may have made it at the same moment."""
+    return Core.objects.get_or_create(tenant=core.tenant, slug=core.slug, defaults={"id": core.pk})[0]
 
 
 def _story(row: Checkpoint) -> dict[str, Any]:
@@ -229,6 +235,8 @@ def _check_option_names(draft: Draft, wrong: errors.FieldErrors) -> None:
     listed = f"Options: {', '.join(ids)}." if ids else "There are no options."
     if draft.default_option is not None and draft.default_option not in ids:
         wrong["default_option"] = [f"“{draft.default_option}” is not an option. {listed}"]
+    elif draft.action and draft.default_option == "edit":
+        wrong["default_option"] = ["Time cannot edit arguments: choose another option."]
     if draft.expiry_action == ExpiryAction.APPROVE and ids and "approve" not in ids:
         wrong["expiry_action"] = [f"“approve” is not an option, so time cannot choose it. {listed}"]
 

@@ -81,9 +81,9 @@ def _voted(row: Checkpoint, resolution: dict[str, Any], actor: Actor, at: dateti
     told = {"approvals": counted.approvals, "rejections": counted.rejections}
     if counted.is_reached or counted.is_refused:
         decided = _resolved(resolution | told, actor, at, override=False, **told)
-        return replace(decided, along=(vote,))
+        return replace(decided, along=(vote,), knows={"cast_votes": counted.votes})
     detail = {"decision": vote.decision, "comment": vote.comment or None, "missing": counted.missing}
-    return Change("voted", {}, detail | told, along=(vote,))
+    return Change("voted", {}, detail | told, along=(vote,), knows={"cast_votes": counted.votes})
 
 
 def _as_resolution(vote: Vote) -> dict[str, Any]:

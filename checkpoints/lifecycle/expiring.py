@@ -113,7 +113,10 @@ def _default_option(row: Checkpoint, look_ups: LookUps) -> Change:
 
 
 def _approve(row: Checkpoint, look_ups: LookUps) -> Change:
-    resolution = {"decision": "approve", "response": None, "comment": None, "auto_expired": True, "via": "timeout"}
+    resolution: dict[str, Any] = {"decision": "approve", "response": None, "comment": None}
+    resolution |= {"auto_expired": True, "via": "timeout"}
+    if row.action:
+        resolution["action_digest"] = row.action_digest
     return _resolved(resolution, look_ups.at)
 
 

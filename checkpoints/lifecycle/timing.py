@@ -53,7 +53,7 @@ def remind(
     checkpoint: Checkpoint, *, actor: Actor, if_version: int | None = None, along: Along | None = None
 ) -> Checkpoint:
     def plan(row: Checkpoint, verdict: policy.Verdict) -> Change:
-        if row.routing == Routing.EXTERNAL:
+        if row.routing == Routing.EXTERNAL or row.is_unrouted:
             raise errors.NobodyToRemind(row)
         return Change("reminded", {"reminder_count": row.reminder_count + 1}, {"count": row.reminder_count + 1})
 

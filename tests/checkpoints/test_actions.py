@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints import actions, errors, lifecycle
+from checkpoints import actions, errors, lifecycle, sweeps
 from checkpoints.answers import Answer
 from checkpoints.models import Checkpoint
 from tenants.actors import Actor
@@ -160,3 +160,28 @@ def test_a_schema_that_doubles_with_every_step_is_given_up(ask: Ask) -> None:
     steps = {f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}] * 2} for n in range(20)} | {"s20": {}}
     with pytest.raises(errors.InvalidInput, match="takes too long"):
         ask(action={"name": "x", "args_schema": {"$ref": "#/$defs/s0", "$defs": steps}})
+
+
+def test_time_that_approves_binds_the_action_too(ask: Ask, later: Callable[..., None]) -> None:
+    row = ask(action=REFUND, timeout="1h", expiry_action="approve")
+    later(hours=2)
+    sweeps.expire_checkpoints()
+    row.refresh_from_db()
+    assert row.resolution["action_digest"] == digest(REFUND)
+
+
+def test_time_cannot_edit(ask: Ask) -> None:
+    with pytest.raises(errors.InvalidInput, match="Time cannot edit"):
+        ask(action=REFUND, timeout="1h", expiry_action="default_option", default_option="edit")
+
+
+@pytest.mark.parametrize("name", ["response", "edited_args"])
+def test_what_a_database_could_not_hold_is_refused_at_every_door(ask: Ask, program: Actor, name: str) -> None:
+    deep: Any = {}
+    for _ in range(30):
+        deep = {"a": deep}
+    with pytest.raises(errors.InvalidDecision) as refused:
+        decide(ask(action={"name": "x"}), program, "edit", **{"edited_args": {}} | {name: deep})
+    assert name in refused.value.errors
+    with pytest.raises(errors.InvalidDecision, match="at most 100 characters"):
+        decide(ask(), program, "x" * 101)

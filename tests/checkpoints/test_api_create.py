@@ -340,3 +340,19 @@ def test_any_json_can_be_attached(api: ApiClient, acme: Tenant) -> None:
     for context in ({"a": [1, 2.5, None, True, {"ключ": "😀"}]}, [], "text", 0, False, None, 10**40, 1e300):
         row = api.create(context=context).json()
         assert json.dumps(api.get(row["id"]).json()["context"]) == json.dumps(context)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"assignee": "group:finance", "required_approvals": 9}, {"assignee": "a@b.example", "required_approvals": 2}],
+)
+def test_a_create_that_is_refused_leaves_no_core_behind(api: ApiClient, finance: Group, fields: dict[str, Any]) -> None:
+    assert api.create(core_id="ghost", **fields).status_code == 400
+    assert not Core.objects.filter(slug="ghost").exists()
+
+
+def test_a_context_is_bounded_because_pages_show_it(api: ApiClient) -> None:
+    assert api.create(context={"a": "x" * 200_000}).status_code == 201
+    response = api.create(context={"a": "x" * 300_000})
+    assert (response.status_code, response.json()["code"]) == (413, "too_large")
+    assert "context" in response.json()["detail"]

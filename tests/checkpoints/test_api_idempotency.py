@@ -228,3 +228,13 @@ def test_of_two_bodies_under_one_key_at_the_same_moment_one_is_refused(acme: Ten
     for place in range(10):
         assert sorted(answer[place][0] for answer in told) == [201, 422]
     assert Checkpoint.objects.count() == 10
+
+
+def test_a_vote_sent_twice_shows_itself_both_times(
+    api: ApiClient, api_of: Callable[[User], ApiClient], approver: User, colleague: User
+) -> None:
+    made = api.create(assignee="group:finance", options=["approve"], required_approvals=2).json()
+    first = post(api_of(approver), "k1", {"decision": "approve"}, f"/checkpoints/{made['id']}/resolve")
+    assert first.json()["quorum"]["approvals"] == 1
+    again = post(api_of(approver), "k1", {"decision": "approve"}, f"/checkpoints/{made['id']}/resolve")
+    assert again.content == first.content

@@ -252,11 +252,19 @@ def test_an_admin_who_asked_does_not_override_four_eyes(ask, tenant_admin, secon
     assert decide(row, second_admin, "approve").status == "resolved"
 
 
-def test_an_admin_who_asked_may_claim_but_not_decide(ask, tenant_admin, as_person, decide):
+def test_an_admin_who_asked_may_neither_claim_nor_decide(ask, tenant_admin, as_person, decide):
     row = ask(requested_by="admin@acme.example", forbid_requester=True)
-    claimed = lifecycle.claim(row, actor=as_person(tenant_admin))
     with pytest.raises(errors.NotAllowed, match="four eyes"):
-        decide(claimed, tenant_admin, "approve")
+        lifecycle.claim(row, actor=as_person(tenant_admin))
+    with pytest.raises(errors.NotAllowed, match="four eyes"):
+        decide(row, tenant_admin, "approve")
+
+
+def test_whoever_asked_cannot_block_the_others_with_a_claim(ask, finance, approver, colleague, as_person, decide):
+    row = ask(assignee="group:finance", requested_by="approver@acme.example", forbid_requester=True)
+    with pytest.raises(errors.NotAllowed, match="four eyes"):
+        lifecycle.claim(row, actor=as_person(approver))
+    assert decide(row, colleague, "approve").status == "resolved"
 
 
 def test_without_four_eyes_whoever_asked_may_decide(ask, finance, approver, decide):

@@ -8,7 +8,7 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from checkpoints import errors, lifecycle, quorum, sweeps
+from checkpoints import errors, lifecycle, policy, quorum, sweeps
 from checkpoints.answers import Answer
 from checkpoints.models import Checkpoint, Event, Vote
 from tenants import setup
@@ -256,3 +256,22 @@ def test_everybody_votes_at_once_and_exactly_one_vote_decides(ask: Ask, crowd: l
         assert (row.status, row.resolution["approvals"]) == ("resolved", 3)
         assert story(row) == ["created", "voted", "voted", "resolved"]
         assert Vote.objects.filter(checkpoint=row).count() == 3
+
+
+def test_whoever_voted_still_sees_it_when_somebody_else_decided(
+    motion: Checkpoint, crowd: list[User], as_person: People, acme: Tenant
+) -> None:
+    for user in crowd[:3]:
+        vote(motion, as_person(user))
+    now = timezone.now()
+    for user in crowd[:3]:
+        assert policy.find(as_person(user), motion.pk, at=now) is not None
+    assert policy.find(as_person(crowd[5]), motion.pk, at=now) is None
+
+
+def test_the_row_that_a_vote_returns_knows_the_vote(motion: Checkpoint, crowd: list[User], as_person: People) -> None:
+    row = vote(motion, as_person(crowd[0]), comment="Yes.")
+    picture = quorum.picture(row)
+    assert picture is not None
+    assert [cast.voter for cast in picture["votes"]] == [crowd[0].email]
+    assert picture["missing"] == 2

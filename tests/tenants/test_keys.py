@@ -208,3 +208,12 @@ def test_two_uses_at_the_same_moment_do_not_write_over_each_other(acme: Tenant) 
 
     row.refresh_from_db()
     assert row.last_used_at == NOON + timedelta(seconds=2)
+
+
+@pytest.mark.django_db
+def test_two_keys_of_a_family_are_valid_and_not_more(acme: Tenant) -> None:
+    first = keys.create(acme, name="agent")
+    second = keys.rotate(first.row)
+    third = keys.rotate(ApiKey.objects.get(pk=second.row.pk))
+    live = ApiKey.objects.for_tenant(acme).live(timezone.now())
+    assert {key.pk for key in live} == {second.row.pk, third.row.pk}
