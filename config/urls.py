@@ -1,9 +1,14 @@
 import uuid
 
 from django.contrib import admin
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
+from django.contrib.auth.views import PasswordChangeView
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.urls import include, path
+from django.urls import include, path, reverse_lazy
+from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 
 from checkpoints.api.problems import not_found
@@ -18,13 +23,35 @@ handler500 = "checkpoints.api.problems.server_error"
 
 
 def home(request: HttpRequest) -> HttpResponse:
-    if request.user.is_authenticated and not request.user.is_staff:
+    if _has_no_desk(request):
         return render(request, "tenants/signed_in.html")
     return redirect("admin:index")
 
 
 def decide(request: HttpRequest, checkpoint_id: uuid.UUID) -> HttpResponse:
+    if _has_no_desk(request):
+        # The same for every id: whether there is such a checkpoint is not told here.
+        return render(request, "tenants/signed_in.html", {"by_link": True})
     return redirect("admin:checkpoints_checkpoint_change", checkpoint_id)
+
+
+def _has_no_desk(request: HttpRequest) -> bool:
+    return request.user.is_authenticated and not request.user.is_staff
+
+
+@never_cache
+@login_required
+def own_password(request: HttpRequest) -> HttpResponseBase:
+    """For people who have no desk, too. Whoever came by a sign-in link has no old password to be asked for."""
+    if not _has_no_desk(request):
+        return redirect("admin:password_change")
+    known = request.user.is_authenticated and request.user.has_usable_password()
+    view = PasswordChangeView.as_view(
+        form_class=PasswordChangeForm if known else SetPasswordForm,
+        template_name="tenants/password.html",
+        success_url=reverse_lazy("home"),
+    )
+    return view(request)
 
 
 def health(request: HttpRequest) -> HttpResponse:
@@ -37,6 +64,7 @@ urlpatterns = [
     path("", home, name="home"),
     path("healthz", health),
     path("decide/<uuid:checkpoint_id>", decide, name="decide"),
+    path("password/", own_password, name="own-password"),
     path("sign-in/<str:who>/<str:token>/", sign_in_by_link, name="sign-in-link"),
     path("admin/", admin.site.urls),
     path("v1/", include(api)),

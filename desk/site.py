@@ -4,7 +4,6 @@ from typing import Any
 
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.views import PasswordChangeView
-from django.core.exceptions import ValidationError
 from django.core.paginator import InvalidPage
 from django.http import Http404, HttpRequest
 from django.shortcuts import redirect
@@ -21,14 +20,20 @@ class SignIn(AuthenticationForm):
     }
 
     def confirm_login_allowed(self, user: Any) -> None:
-        if not user.is_staff:
-            raise ValidationError("The desk is for tenant admins and auditors. This account is neither.")
+        """Also people who have no desk: they are told so on their own page, and decide through the API."""
 
 
 class Desk(UnfoldAdminSite):
     """For tenant admins, for auditors who only look, and for operators. What they see is scoped by ``TenantAdmin``."""
 
     login_form = SignIn
+    login_template = "desk/login.html"
+
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        if request.method == "GET" and request.user.is_authenticated and not self.has_permission(request):
+            # A second form would not say why the first sign-in does not open this page.
+            return redirect("home")
+        return super().login(request, extra_context)
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         return redirect("admin:checkpoints_checkpoint_changelist")

@@ -183,10 +183,27 @@ def test_whoever_came_by_a_link_chooses_a_password_without_an_old_one(desk: Clie
 def test_the_sign_in_page_says_what_is_wrong(approver: User) -> None:
     approver.set_password("correct-horse-battery")
     approver.save()
-    form = {"username": approver.email, "password": "wrong"}
-    assert "There is no account with this email and password." in text(Client().post("/admin/login/", form))
+    form = {"username": approver.email, "password": "wrong", "next": "/admin/"}
+    refused = text(Client().post("/admin/login/", form))
+    assert "There is no account with this email and password." in refused
+    assert refused.count("errornote") == 1
     form["password"] = "correct-horse-battery"
-    assert "The desk is for tenant admins and auditors." in text(Client().post("/admin/login/", form))
+    assert "The desk is for tenant admins and auditors." in text(Client().post("/admin/login/", form, follow=True))
+
+
+def test_the_sign_in_page_names_what_is_empty_in_one_box(db: None) -> None:
+    shown = text(Client().post("/admin/login/", {"username": "", "password": ""}))
+    assert shown.count("errornote") == 1
+    assert "This field is required." in shown
+
+
+def test_signing_in_leads_to_the_desk_also_from_the_plain_address(tenant_admin: User) -> None:
+    tenant_admin.set_password("correct-horse-battery")
+    tenant_admin.save()
+    browser = Client()
+    wanted = text(browser.get("/admin/login/")).partition('name="next" value="')[2].partition('"')[0]
+    form = {"username": tenant_admin.email, "password": "correct-horse-battery", "next": wanted}
+    assert browser.post("/admin/login/", form, follow=True).status_code == 200
 
 
 @pytest.mark.parametrize("address", ["search/?s=x&page=x", "search/?s=x&page=9", "search/", "autocomplete/?term=x"])
