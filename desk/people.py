@@ -121,11 +121,11 @@ class PeopleAdmin(TenantAdmin):
 
     @display(description="Person")
     def person(self, row: Membership) -> str:
-        return f"{row.user.name} ({row.user.email})" if row.user.name else row.user.email
+        return f"{row.name} ({row.user.email})" if row.name else row.user.email
 
     @display(description="Name")
     def named(self, row: Membership) -> str:
-        return row.user.name or "none"
+        return row.name or "none"
 
     @display(description="Roles")
     def held_roles(self, row: Membership) -> str:

@@ -162,6 +162,8 @@ class Membership(TenantModel):
     """A person in a tenant. Switched off rather than deleted, so that a removed person stays refused."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    # This tenant's word for them: what another tenant calls the same account is not its business.
+    name = models.CharField(max_length=200, blank=True, default="")
     roles = models.ManyToManyField(Role, blank=True, related_name="memberships")
     is_active = models.BooleanField(default=True, help_text="Off: removed from this tenant; their links stop working.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)

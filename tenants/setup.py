@@ -30,9 +30,9 @@ def add_person(
     if user is None:
         user = User.objects.create_user(email, name=name)
     membership, _ = Membership.objects.get_or_create(tenant=tenant, user=user)
-    if not membership.is_active:
-        membership.is_active = True
-        membership.save(update_fields=["is_active"])
+    membership.is_active = True
+    membership.name = name or membership.name
+    membership.save(update_fields=["is_active", "name"])
     membership.roles.add(*(_role(tenant, role) for role in roles))
     membership.groups.add(*(_group(tenant, group) for group in groups))
     return user

@@ -234,3 +234,12 @@ def test_each_list_costs_the_same_however_long_it_is(desk: Client, acme: Tenant)
     for number in range(1, 8):
         grow(number)
     assert {model: cost(model) for model in models} == few
+
+
+def test_what_another_tenant_calls_somebody_is_not_shown(desk: Client, acme: Tenant, globex: Tenant) -> None:
+    setup.add_person(globex, "shared@example.com", name="Their Secret Name")
+    desk.post(f"{PEOPLE}add/", {"email": "shared@example.com", "name": "Our Name"})
+    shown = text(desk.get(PEOPLE))
+    assert "Our Name" in shown
+    member = Membership.objects.for_tenant(acme).get(user__email="shared@example.com")
+    assert "Their Secret Name" not in shown + text(desk.get(f"{PEOPLE}{member.pk}/change/"))
