@@ -240,7 +240,7 @@ class CheckpointAdmin(TenantAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> Any:
-        if object_id is None or request.method != "GET":
+        if object_id is None or request.method not in {"GET", "HEAD"}:
             raise Http404
         return self.page(request, self.one(request, object_id))
 
@@ -251,6 +251,8 @@ class CheckpointAdmin(TenantAdmin):
     def page(
         self, request: HttpRequest, row: Checkpoint, *, given: Any = None, wrong: Any = None, status: int = 200
     ) -> HttpResponse:
+        offers = commands.offers(request, row)
+        boxes = commands.boxes(row, offers)
         story = Event.objects.for_tenant(row.tenant).filter(subject_id=row.pk).order_by("-sequence")[:HISTORY_LENGTH]
         context = {
             **self.admin_site.each_context(request),
@@ -258,9 +260,11 @@ class CheckpointAdmin(TenantAdmin):
             "opts": None,
             "checkpoint": row,
             "outcome": outcome_of(row),
-            "offers": commands.offers(request, row),
+            "offers": offers,
+            "boxes": boxes,
             "given": given or {},
             "wrong": wrong or {},
+            "unplaced": [message for name, found in (wrong or {}).items() if name not in boxes for message in found],
             "quorum": quorum.picture(row),
             "history": [
                 {"event": event, "sentence": stories.sentence(event), "remark": stories.remark(event)}

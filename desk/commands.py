@@ -12,7 +12,7 @@ from rest_framework.exceptions import APIException, ParseError, ValidationError
 from checkpoints import answers, assignment, errors, lifecycle, machine, policy
 from checkpoints.api.parsing import loads, trouble_with
 from checkpoints.api.problems import STATUS
-from checkpoints.models import Checkpoint
+from checkpoints.models import AssigneeType, Checkpoint
 from desk import stories
 from tenants import actors
 from tenants.actors import Actor
@@ -20,6 +20,8 @@ from tenants.addresses import address_of
 from tenants.models import Group, Membership, Role, Tenant, User
 
 MOST_SUGGESTIONS = 200
+NO_VERSION = -1
+CHANGED = "The checkpoint has changed since you opened its page. This is how it stands now; decide again."
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,23 @@ def offers(request: HttpRequest, row: Checkpoint) -> dict[str, Any]:
     return found
 
 
+def boxes(row: Checkpoint, found: dict[str, Any]) -> set[str]:
+    """The fields that the page has now: what is wrong with another one must be said elsewhere."""
+
+    def may(name: str) -> bool:
+        return name in found and found[name].allowed
+
+    shown = {field for name, field in FIELDS.items() if may(name)}
+    if may("resolve"):
+        options = {option.id for option in found["options"]}
+        shown |= {"decision", "comment"}
+        if row.checkpoint_type == "freeform" or (row.action and "respond" in options):
+            shown.add("response")
+        if row.action and "edit" in options:
+            shown.add("edited_args")
+    return shown
+
+
 def run(request: HttpRequest, row: Checkpoint, command: str) -> Outcome:
     form = {name: str(value) for name, value in request.POST.items()}
     try:
@@ -89,10 +108,23 @@ def _resolve(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
         comment=_bounded(form, "comment"),
         edited_args=_edited_args(row, form),
     )
-    row = lifecycle.resolve(row, actor=actor, answer=answer)
+    try:
+        row = lifecycle.resolve(row, actor=actor, answer=answer, if_version=_version(form))
+    except errors.Stale as stale:
+        # Where it has ended, who ended it and how says more.
+        machine.check(stale.checkpoint or row, "resolve")
+        raise errors.Stale(stale.checkpoint, CHANGED) from stale
     if row.is_pending:
         return "Your vote counts. It is decided when enough have voted."
     return f"Decided: {(row.resolution or {}).get('decision')}. The program goes on with it."
+
+
+def _version(form: dict[str, str]) -> int | None:
+    """What the page showed when it was served."""
+    given = form.get("row_version")
+    if given is None:
+        return None
+    return int(given) if given.isdecimal() and len(given) < 20 else NO_VERSION
 
 
 def _edited_args(row: Checkpoint, form: dict[str, str]) -> Any:
@@ -116,8 +148,10 @@ def _claim(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
 
 
 def _release(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
-    lifecycle.release(row, actor=actor)
-    return "Released: anybody who is asked may take it."
+    row = lifecycle.release(row, actor=actor)
+    if row.assignee_type in {AssigneeType.GROUP, AssigneeType.ROLE}:
+        return "Released: anybody who is asked may take it."
+    return f"Released. It is still {stories.asked(row)} who is asked."
 
 
 def _extend(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
@@ -144,6 +178,9 @@ COMMANDS: dict[str, Callable[[Checkpoint, Actor, dict[str, str]], str]] = {
     "remind": _remind,
     "comment": _comment,
 }
+
+
+FIELDS = {"comment": "text", "extend": "timeout", "cancel": "reason"}
 
 
 def _bounded(form: dict[str, str], name: str) -> str:

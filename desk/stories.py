@@ -23,6 +23,13 @@ def who(label: str) -> str:
     return KINDS.get(kind, label).format(name)
 
 
+def beginning(label: str) -> str:
+    """The same at the start of a sentence: words get a capital letter, an address stays as it is."""
+    words = who(label)
+    fixed = KINDS.get(label.partition(":")[0], "{}")
+    return words if fixed.startswith("{") else f"{words[:1].upper()}{words[1:]}"
+
+
 def asked(checkpoint: Checkpoint) -> str:
     """Who is asked, in words."""
     return _asked(checkpoint.assignee_type, checkpoint.assignee_value, checkpoint.core)
@@ -99,11 +106,10 @@ STORIES: dict[str, Callable[[dict[str, Any]], str]] = {
 def sentence(event: Event) -> str:
     detail = event.data.get("detail") or {}
     tell = STORIES.get(event.name)
-    actor = who(event.actor)
     rest = tell(detail) if tell else f"{event.name}."
     # "claimed it for themselves" needs no name.
-    rest = rest.replace(f" for {actor}.", ".")
-    return f"{actor[:1].upper()}{actor[1:]} {rest}"
+    rest = rest.replace(f" for {who(event.actor)}.", ".")
+    return f"{beginning(event.actor)} {rest}"
 
 
 def remark(event: Event) -> str:

@@ -74,5 +74,11 @@ def page_url(cl: Any, number: int) -> str:
 
 
 @register.filter
+def arguments(action: dict[str, Any]) -> str:
+    """An action without arguments has none to show, which is an empty object."""
+    return as_json(action.get("args", {}))
+
+
+@register.filter
 def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)

@@ -47,8 +47,8 @@ def test_the_whole_story_claim_decide_history(
     response = desk.post(order(unrouted, "resolve"), {"decision": "approve", "comment": "Looks right."}, follow=True)
     shown = text(response)
     assert "Decided: approve." in shown
-    assert "Admin@acme.example claimed it." in shown
-    assert "Admin@acme.example decided “approve”." in shown
+    assert "admin@acme.example claimed it." in shown
+    assert "admin@acme.example decided “approve”." in shown
     assert "Looks right." in shown
     unrouted.refresh_from_db()
     assert unrouted.resolved_by == f"user:{tenant_admin.email}"
@@ -61,7 +61,7 @@ def test_deciding_for_somebody_else_is_announced_and_recorded_as_an_override(
 ) -> None:
     assert "You are not the one who is asked." in text(desk.get(page_of(refund)))
     response = desk.post(order(refund, "resolve"), {"decision": "reject"}, follow=True)
-    assert "Admin@acme.example overrode the assignment and decided “reject”." in text(response)
+    assert "admin@acme.example overrode the assignment and decided “reject”." in text(response)
     refund.refresh_from_db()
     assert refund.resolution["override"] is True
 
@@ -109,6 +109,77 @@ def test_a_double_click_decides_once(desk: Client, refund: Checkpoint, order: Or
     for _ in range(2):
         assert desk.post(order(refund, "resolve"), {"decision": "approve"}).status_code == 302
     assert Event.objects.filter(subject_id=refund.pk, type="checkpoint.resolved").count() == 1
+
+
+def form_of(page: str) -> dict[str, str]:
+    """What a browser would send along unseen with a decision."""
+    return {"row_version": page.partition('name="row_version" value="')[2].partition('"')[0]}
+
+
+def test_a_double_click_on_the_page_decides_once(desk: Client, refund: Checkpoint, page_of: Page, order: Order) -> None:
+    form = form_of(text(desk.get(page_of(refund)))) | {"decision": "approve"}
+    for _ in range(2):
+        assert desk.post(order(refund, "resolve"), form).status_code == 302
+    assert Event.objects.filter(subject_id=refund.pk, type="checkpoint.resolved").count() == 1
+
+
+def test_a_page_from_before_a_reassignment_decides_nothing_and_keeps_what_was_typed(
+    desk: Client,
+    refund: Checkpoint,
+    page_of: Page,
+    order: Order,
+    second_admin: User,
+    as_person: Callable[[User], Actor],
+) -> None:
+    form = form_of(text(desk.get(page_of(refund)))) | {"decision": "approve", "comment": "Photos are there."}
+    lifecycle.reassign(refund, actor=as_person(second_admin), assignee="user:colleague@acme.example")
+    response = desk.post(order(refund, "resolve"), form)
+    assert response.status_code == 412
+    shown = text(response)
+    assert "The checkpoint has changed since you opened its page." in shown
+    assert "colleague@acme.example" in shown
+    assert "Photos are there." in shown
+    assert 'value="approve" checked' in shown
+    refund.refresh_from_db()
+    assert refund.status == "pending"
+    # Having read it, the same person may go on.
+    assert desk.post(order(refund, "resolve"), form | form_of(shown)).status_code == 302
+
+
+def test_a_page_from_before_a_decision_says_who_decided(
+    desk: Client, refund: Checkpoint, page_of: Page, order: Order, approver: User, as_person: Callable[[User], Actor]
+) -> None:
+    form = form_of(text(desk.get(page_of(refund)))) | {"decision": "reject"}
+    lifecycle.resolve(refund, actor=as_person(approver), answer=Answer(decision="approve"))
+    response = desk.post(order(refund, "resolve"), form)
+    assert response.status_code == 409
+    assert "Already decided: user:approver@acme.example chose “approve”" in text(response)
+
+
+@pytest.mark.parametrize("version", ["", "x", "-1", "9" * 5000, "²"])
+def test_a_mangled_version_decides_nothing(desk: Client, refund: Checkpoint, order: Order, version: str) -> None:
+    response = desk.post(order(refund, "resolve"), {"decision": "approve", "row_version": version})
+    assert response.status_code == 412
+    refund.refresh_from_db()
+    assert refund.status == "pending"
+
+
+def test_releasing_says_whose_it_is_then(
+    desk: Client, ask: Ask, finance: Group, order: Order, approver: User, as_person: Callable[[User], Actor]
+) -> None:
+    asked = ask(assignee="group:finance")
+    lifecycle.claim(asked, actor=as_person(approver))
+    shown = text(desk.post(order(asked, "release"), follow=True))
+    assert "Released: anybody who is asked may take it." in shown
+    taken = ask(assignee="team:blue")
+    desk.post(order(taken, "claim"))
+    shown = text(desk.post(order(taken, "release"), follow=True))
+    assert "Released. It is still admin@acme.example who is asked." in shown
+
+
+def test_asking_whether_a_page_is_there_gets_an_answer(desk: Client, refund: Checkpoint, page_of: Page) -> None:
+    response = desk.head(page_of(refund))
+    assert (response.status_code, response.content) == (200, b"")
 
 
 def test_cancel_extend_remind_comment_release(
@@ -277,7 +348,7 @@ def test_votes_are_shown_and_cast(
     response = first.post(order(row, "resolve"), {"decision": "approve", "comment": "Yes."}, follow=True)
     assert "Your vote counts." in text(response)
     assert "1 of 2 approvals, 1 missing" in text(response)
-    assert "Admin@acme.example voted “approve”; 1 more to go." in text(response)
+    assert "admin@acme.example voted “approve”; 1 more to go." in text(response)
     assert "Decided: approve." in text(second.post(order(row, "resolve"), {"decision": "approve"}, follow=True))
     again = first.post(order(row, "resolve"), {"decision": "reject"})
     assert again.status_code == 409
@@ -304,3 +375,51 @@ def test_the_arguments_in_the_box_do_not_count_unless_somebody_edits(desk: Clien
     row.refresh_from_db()
     assert row.resolution["decision"] == "approve"
     assert "edited_args" not in row.resolution
+
+
+@pytest.mark.parametrize(
+    ("fields", "arguments", "answers"),
+    [
+        ({"action": {"name": "refund"}}, 1, 1),
+        ({"action": {"name": "refund"}, "options": ["approve", "edit"]}, 1, 0),
+        ({"action": {"name": "refund"}, "options": ["approve", "respond"]}, 0, 1),
+        ({"action": {"name": "refund"}, "options": ["approve"]}, 0, 0),
+        ({"action": {"name": "refund"}, "checkpoint_type": "freeform"}, 1, 1),
+        ({"checkpoint_type": "freeform", "options": ["edit", "respond"]}, 0, 1),
+        ({"options": ["edit", "respond"]}, 0, 0),
+    ],
+)
+def test_the_page_has_each_box_that_can_count_and_no_box_twice(
+    desk: Client, ask: Ask, page_of: Page, fields: dict[str, Any], arguments: int, answers: int
+) -> None:
+    shown = text(desk.get(page_of(ask(**fields))))
+    assert shown.count('name="edited_args"') == arguments
+    assert shown.count('name="response"') == answers
+
+
+def test_an_action_without_arguments_has_an_empty_object_to_edit(
+    desk: Client, ask: Ask, page_of: Page, order: Order
+) -> None:
+    row = ask(action={"name": "refund"}, options=["approve", "edit"])
+    shown = text(desk.get(page_of(row)))
+    assert '<pre class="hp-json">{}</pre>' in shown
+    assert ">{}</textarea>" in shown
+    desk.post(order(row, "resolve"), {"decision": "edit", "edited_args": '{"amount": 1}'})
+    row.refresh_from_db()
+    assert row.resolution["edited_args"] == {"amount": 1}
+
+
+@pytest.mark.parametrize(
+    ("command", "form", "sentence"),
+    [
+        ("resolve", {"decision": "approve", "response": "a\x00b"}, "NUL characters are not allowed."),
+        ("extend", {"timeout": "soon"}, "is not a span of time."),
+    ],
+)
+def test_what_is_wrong_with_a_field_that_has_no_box_is_said_all_the_same(
+    desk: Client, ask: Ask, order: Order, command: str, form: dict[str, str], sentence: str
+) -> None:
+    row = ask(options=["approve"])
+    response = desk.post(order(row, command), form)
+    assert response.status_code == 400
+    assert sentence in text(response).partition('id="unplaced"')[2].partition("</section>")[0]
