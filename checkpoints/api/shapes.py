@@ -227,9 +227,7 @@ class Create(Shape):
             values["assignee"] = values.pop("assignee_raw")
         size = len(json.dumps(values.get("context"), ensure_ascii=False, separators=(",", ":")).encode())
         if size > CONTEXT_BYTES:
-            raise TooLarge(
-                f"context has {size:,} bytes; at most {CONTEXT_BYTES:,} are kept."
-            )
+            raise TooLarge(f"context has {size:,} bytes; at most {CONTEXT_BYTES:,} are kept.")
         return values
 
 

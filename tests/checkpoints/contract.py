@@ -288,7 +288,7 @@ class Contract:
         """The answer as it counts, or the refusal."""
         decision = said.decision
         freeform = row.checkpoint_type == "freeform"
-        if decision is None and freeform and (not row.choices or "answered" in row.choices):
+        if not decision and freeform and (not row.choices or "answered" in row.choices):
             decision = "answered"
         needs_words = freeform or (row.action is not None and not row.options and decision == "respond")
         edits = row.action is not None and decision == "edit"
@@ -357,7 +357,8 @@ class Contract:
 
     def reassign(self, row: Row, raw: str, *, actor: Actor, at: datetime) -> None:
         self.before(row, actor)
-        kind, value = self.directory.resolve(raw, at, row.excluded)
+        # Whether it may be asked at all comes before four eyes: the refusal is about what was written.
+        kind, value = self.directory.resolve(raw, at)
         if actor.key:
             if "checkpoints:manage" not in actor.scopes:
                 raise Refused("forbidden")
@@ -365,6 +366,7 @@ class Contract:
             self.check_hand_over(row, person, kind, value, at)
         if row.required > 1 and kind not in {"group", "role", "unrouted"}:
             raise Refused("invalid")
+        kind, value = self.directory.resolve(raw, at, row.excluded)
         self.move(row, raw, kind, value, "reassigned")
 
     def check_hand_over(self, row: Row, person: Person, kind: str, value: str, at: datetime) -> None:
@@ -373,7 +375,7 @@ class Contract:
         if row.claimant(at) not in {"", person.email}:
             raise Refused("claimed_by_other")
         taker = self.directory.named(value) if kind == "user" else None
-        if taker is None or not taker.active:
+        if taker is None or not taker.active or taker.email == row.excluded:
             raise Refused("invalid")
 
     def claim(self, row: Row, *, actor: Actor, email: str, at: datetime) -> bool:
@@ -384,6 +386,8 @@ class Contract:
         if actor.key and "checkpoints:resolve" not in actor.scopes:
             raise Refused("forbidden")
         person = self.person(Actor(email=email))
+        if email == row.excluded:
+            raise Refused("forbidden")
         if row.required > 1:
             raise Refused("not_claimable")
         if row.kind == "unrouted":
@@ -429,7 +433,7 @@ class Contract:
 
     def remind(self, row: Row, *, actor: Actor) -> None:
         self.admins_only(row, actor, "checkpoints:manage")
-        if row.routing == "external":
+        if row.routing == "external" or row.kind == "unrouted":
             raise Refused("nobody_to_remind")
         row.reminders += 1
         row.events.append("reminded")

@@ -19,8 +19,8 @@ SUITE = Sizes(
     raced_checkpoints=40,
     idempotency_keys=30,
     decisions_at_the_deadline=25,
-    lives=50,
-    steps=30,
+    lives=80,
+    steps=40,
     pure_examples=200,
     tamperings=200,
 )
