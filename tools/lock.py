@@ -14,7 +14,7 @@ OPTIONS = [
     *("--no-emit-index-url", "--no-header", "--no-annotate", "--quiet"),
 ]
 # One environment may hold several of these, so the extras agree with the base.
-EXTRAS = ("mariadb", "s3", "dev")
+EXTRAS = ("mariadb", "redis", "s3", "dev")
 
 
 def compile_requirements(uv: str, name: str, source: Sequence[str], given: str = "") -> None:
