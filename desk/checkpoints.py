@@ -299,7 +299,8 @@ class CheckpointAdmin(TenantAdmin):
         if len(tenants) > 1:
             messages.error(request, "Choose checkpoints of one tenant: an assignee belongs to one.")
             return redirect("admin:checkpoints_checkpoint_changelist")
-        if request.method == "POST" and "confirm" in request.POST:
+        wrong = commands.wrong_with_reassignment(request.POST)
+        if request.method == "POST" and "confirm" in request.POST and not wrong:
             done, refused = commands.reassign_several(request, rows)
             if done:
                 messages.success(request, f"Reassigned {done} checkpoint{'s' if done != 1 else ''}.")
@@ -308,16 +309,18 @@ class CheckpointAdmin(TenantAdmin):
             if len(rows) == 1:
                 return redirect("admin:checkpoints_checkpoint_change", rows[0].pk)
             return redirect("admin:checkpoints_checkpoint_changelist")
+        previewed = "assignee" in request.POST and not wrong
         context = {
             **self.admin_site.each_context(request),
             "title": "Reassign",
             "opts": None,
             "rows": rows,
             "given": request.POST,
-            "previews": commands.previews(rows, request.POST["assignee"]) if "assignee" in request.POST else None,
+            "wrong": wrong,
+            "previews": commands.previews(rows, request.POST["assignee"]) if previewed else None,
             "suggestions": commands.suggestions(rows[0].tenant),
         }
-        return render(request, "desk/reassign.html", context)
+        return render(request, "desk/reassign.html", context, status=400 if wrong else 200)
 
 
 def outcome_of(row: Checkpoint) -> str:

@@ -1,7 +1,7 @@
 """What a person on the desk can do to a checkpoint: read the form, call one verb, say what happened."""
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -185,11 +185,20 @@ FIELDS = {"comment": "text", "extend": "timeout", "cancel": "reason"}
 
 def _bounded(form: dict[str, str], name: str) -> str:
     text = form.get(name, "")
-    if len(text) > answers.TEXT_LENGTH:
-        raise errors.InvalidInput({name: [f"At most {answers.TEXT_LENGTH:,} characters."]})
-    if trouble := trouble_with(text):
+    if trouble := _trouble(text, answers.TEXT_LENGTH):
         raise errors.InvalidInput({name: [trouble]})
     return text
+
+
+def _trouble(text: str, most: int) -> str:
+    return f"At most {most:,} characters." if len(text) > most else trouble_with(text) or ""
+
+
+def wrong_with_reassignment(form: Mapping[str, str]) -> errors.FieldErrors:
+    """Before anybody is looked up: neither a preview nor a change begins with less than what was typed."""
+    limits = {"assignee": assignment.RAW_LENGTH, "comment": answers.TEXT_LENGTH}
+    found = {name: _trouble(form.get(name, ""), most) for name, most in limits.items()}
+    return {name: [trouble] for name, trouble in found.items() if trouble}
 
 
 def claim_several(request: HttpRequest, rows: Iterable[Checkpoint]) -> tuple[int, list[str]]:
@@ -197,8 +206,8 @@ def claim_several(request: HttpRequest, rows: Iterable[Checkpoint]) -> tuple[int
 
 
 def reassign_several(request: HttpRequest, rows: Iterable[Checkpoint]) -> tuple[int, list[str]]:
-    assignee = str(request.POST.get("assignee", ""))[: assignment.RAW_LENGTH]
-    comment = str(request.POST.get("comment", ""))[: answers.TEXT_LENGTH]
+    assignee = str(request.POST.get("assignee", ""))
+    comment = str(request.POST.get("comment", ""))
     return _each(
         rows,
         lambda row: lifecycle.reassign(row, actor=actor_for(request, row.tenant), assignee=assignee, comment=comment),
@@ -231,7 +240,8 @@ def previews(rows: list[Checkpoint], raw: str) -> list[Preview]:
     now = timezone.now()
     found: dict[assignment.Assignment, list[Checkpoint]] = {}
     for row in rows:
-        answer = assignment.resolve(raw[: assignment.RAW_LENGTH], tenant=row.tenant, core=row.core, at=now)
+        answer = assignment.resolve(raw, tenant=row.tenant, core=row.core, at=now)
+        answer = assignment.four_eyes(answer, tenant=row.tenant, without=assignment.excluded(row))
         found.setdefault(answer, []).append(row)
     return [_preview(answer, group) for answer, group in found.items()]
 

@@ -277,6 +277,42 @@ def test_the_preview_says_when_it_would_reach_nobody(
     assert sentence in text(desk.post(REASSIGN, {"id": str(unrouted.pk), "assignee": assignee, "preview": "1"}))
 
 
+@pytest.mark.parametrize("step", ["preview", "confirm"])
+@pytest.mark.parametrize(
+    ("form", "sentence"),
+    [
+        ({"assignee": "group:" + "x" * 295}, "At most 300 characters."),
+        ({"assignee": "group:fin\x00ance"}, "NUL characters are not allowed."),
+        ({"assignee": "group:finance", "comment": "x" * 20_001}, "At most 20,000 characters."),
+        ({"assignee": "group:finance", "comment": "a\x00b"}, "NUL characters are not allowed."),
+    ],
+)
+def test_what_cannot_be_an_assignee_or_a_comment_is_refused_beside_its_field(
+    desk: Client, unrouted: Checkpoint, finance: Group, form: dict[str, str], sentence: str, step: str
+) -> None:
+    response = desk.post(REASSIGN, {"id": str(unrouted.pk), step: "1"} | form)
+    assert response.status_code == 400
+    shown = text(response)
+    assert sentence in shown
+    assert "This would reach" not in shown
+    assert "group:fin" in shown or "group:xxx" in shown
+    unrouted.refresh_from_db()
+    assert unrouted.row_version == 1
+
+
+def test_an_assignee_of_300_characters_is_kept_whole(desk: Client, unrouted: Checkpoint) -> None:
+    longest = "user:" + "x" * 283 + "@example.com"
+    desk.post(REASSIGN, {"id": str(unrouted.pk), "assignee": longest, "confirm": "1"})
+    unrouted.refresh_from_db()
+    assert unrouted.assignee_raw == longest
+
+
+def test_the_preview_knows_who_may_not_decide_what_they_asked_for(desk: Client, ask: Ask, approver: User) -> None:
+    row = ask(requested_by=approver.email, forbid_requester=True)
+    form = {"id": str(row.pk), "assignee": f"user:{approver.email}"}
+    assert "may not decide it (four eyes). It would wait in the queue." in text(desk.post(REASSIGN, form))
+
+
 def test_several_are_reassigned_at_once(desk: Client, ask: Ask, finance: Group) -> None:
     asked = [ask(), ask()]
     chosen = {"action": "reassign_selected", "_selected_action": [str(row.pk) for row in asked]}
