@@ -21,6 +21,12 @@ TABLE: dict[str, dict[Status, frozenset[Status]]] = {
     "reroute":   {P: frozenset({P})},
 }  # fmt: skip
 
+# What messages leave on the row. Nobody's commands: they move no state. A mail may be accepted after the decision.
+BOOKKEEPING: dict[str, dict[Status, frozenset[Status]]] = {
+    "remind_due": {P: frozenset({P})},
+    "notify":     {P: frozenset({P}), R: frozenset({R}), E: frozenset({E}), C: frozenset({C})},
+}  # fmt: skip
+
 ENDED: dict[str, type[Refusal]] = {R: AlreadyResolved, E: AlreadyExpired, C: AlreadyCancelled}
 
 
@@ -31,4 +37,5 @@ def check(checkpoint: Checkpoint, command: str) -> None:
 
 
 def leads_to(command: str, before: str, after: str) -> bool:
-    return after in TABLE[command].get(Status(before), frozenset())
+    leaving = TABLE.get(command) or BOOKKEEPING[command]
+    return after in leaving.get(Status(before), frozenset())

@@ -313,8 +313,10 @@ class Event(TenantOwned):
     data = models.JSONField(default=dict)
     previous_digest = ExactCharField(max_length=64, blank=True, default="")
     digest = ExactCharField(max_length=64)
-    # The only column that moves: set once everybody who registered has been handed the event.
+    # These two move, all else is fixed. Set once everybody who registered has been handed the event.
     distributed_at = models.DateTimeField(null=True, blank=True)
+    # Somebody who registered failed on it: until then the others pass it by.
+    distribution_retry_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "mod_scaicore_events"
@@ -376,3 +378,20 @@ class StoredAnswer(TenantOwned):
 
     def __str__(self) -> str:
         return self.key_hash
+
+
+class JobBeat(models.Model):
+    """When a job ran last, and how: what ``/readyz`` and the supervisor go by. Jobs belong to no tenant."""
+
+    name = ExactCharField(max_length=64, primary_key=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    took_ms = models.PositiveIntegerField(default=0)
+    done = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    error = models.TextField(blank=True, default="")
+    # The interval that was written into its schedule: another one there is an operator's, and is left alone.
+    scheduled_minutes = models.PositiveIntegerField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return self.name

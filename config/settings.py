@@ -23,6 +23,7 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "tenants",
     "checkpoints",
+    "notifications",
     "desk",
     # Without its own admin site: the desk's takes that place.
     "unfold.apps.BasicAppConfig",
@@ -172,6 +173,10 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = API_BODY_BYTES
 
 SWEEP_EXPIRE_SECONDS = env.number("SWEEP_EXPIRE_SECONDS", 300, least=1)
 SWEEP_REROUTE_SECONDS = env.number("SWEEP_REROUTE_SECONDS", 300, least=1)
+SWEEP_REMIND_SECONDS = env.number("SWEEP_REMIND_SECONDS", 900, least=1)
+SWEEP_DISTRIBUTE_SECONDS = env.number("SWEEP_DISTRIBUTE_SECONDS", 60, least=1)
+SWEEP_DELIVER_SECONDS = env.number("SWEEP_DELIVER_SECONDS", 60, least=1)
+SWEEP_DIGEST_SECONDS = env.number("SWEEP_DIGEST_SECONDS", 300, least=1)
 SWEEP_FORGET_SECONDS = env.number("SWEEP_FORGET_SECONDS", 600, least=1)
 SWEEP_BATCH = env.number("SWEEP_BATCH", 300, least=1, most=5000)
 

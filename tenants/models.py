@@ -236,6 +236,23 @@ class Delegation(TenantModel):
         return f"{self.core} → {self.delegate}"
 
 
+class Unreachable(TenantModel):
+    """Mail to this address came back for good. It stays so until a message arrives again, or an admin says so."""
+
+    email = ExactCharField(max_length=254)
+    reason = models.TextField(blank=True, default="")
+    since = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        verbose_name = "unreachable address"
+        verbose_name_plural = "unreachable addresses"
+        ordering = ["email"]
+        constraints = [models.UniqueConstraint(fields=["tenant", "email"], name="unreachable_once_per_tenant")]
+
+    def __str__(self) -> str:
+        return self.email
+
+
 class ApiKeySet(TenantQuerySet):
     def live(self, at: datetime) -> Self:
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=at), revoked_at__isnull=True)

@@ -3,6 +3,7 @@
 from checkpoints.lifecycle.creating import Draft, create
 from checkpoints.lifecycle.deciding import cancel, comment, resolve
 from checkpoints.lifecycle.expiring import expire_batch, expire_one, set_aside
+from checkpoints.lifecycle.noting import notified, remind_batch, remind_one
 from checkpoints.lifecycle.routing import claim, reassign, release, reroute
 from checkpoints.lifecycle.timing import extend, remind
 
@@ -15,9 +16,12 @@ __all__ = [
     "expire_batch",
     "expire_one",
     "extend",
+    "notified",
     "reassign",
     "release",
     "remind",
+    "remind_batch",
+    "remind_one",
     "reroute",
     "resolve",
     "set_aside",

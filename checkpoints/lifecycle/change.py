@@ -22,6 +22,7 @@ from tenants.statements import insert
 from tenants.transactions import attempt
 
 TRIES = 50
+GUARDED = ("id", "row_version", "event_count")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +98,20 @@ def _write(row: Checkpoint, columns: dict[str, Any], along: Iterable[models.Mode
         insert(new)
 
 
-def swap_many(rows: Iterable[tuple[Checkpoint, Change, Actor]], *, command: str, at: datetime) -> None:
+def note(row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: datetime) -> None:
+    """Bookkeeping of messages: row and event as ever, but nobody's ``ETag`` grows stale by it."""
+    event, columns = _prepare(row, planned, command=command, actor=actor, at=at, moves_version=False)
+    _write(row, columns, [event])
+
+
+def swap_many(
+    rows: Iterable[tuple[Checkpoint, Change, Actor]], *, command: str, at: datetime, moves_version: bool = True
+) -> None:
     """The same for some hundreds of rows at once: one statement per shape of change, events in bulk."""
     pending_events: list[Event] = []
     shapes: dict[tuple[str, ...], list[tuple[Checkpoint, dict[str, Any]]]] = {}
     for row, planned, actor in rows:
-        event, columns = _prepare(row, planned, command=command, actor=actor, at=at)
+        event, columns = _prepare(row, planned, command=command, actor=actor, at=at, moves_version=moves_version)
         pending_events.append(event)
         shapes.setdefault(tuple(columns), []).append((row, columns))
     for names, changes in shapes.items():
@@ -112,7 +121,7 @@ def swap_many(rows: Iterable[tuple[Checkpoint, Change, Actor]], *, command: str,
 
 
 def _prepare(
-    row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: datetime
+    row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: datetime, moves_version: bool = True
 ) -> tuple[Event, dict[str, Any]]:
     after = planned.sets.get("status", row.status)
     if not machine.leads_to(command, row.status, after):
@@ -130,12 +139,9 @@ def _prepare(
             "after": {name: plain(value) for name, value in planned.sets.items()},
         },
     )
-    columns = planned.sets | {
-        "row_version": row.row_version + 1,
-        "event_count": row.event_count + 1,
-        "event_head": event.digest,
-        "updated_at": at,
-    }
+    columns = planned.sets | {"event_count": row.event_count + 1, "event_head": event.digest}
+    if moves_version:
+        columns |= {"row_version": row.row_version + 1, "updated_at": at}
     return event, columns
 
 
@@ -153,8 +159,8 @@ def _update_many(names: tuple[str, ...], changes: list[tuple[Checkpoint, dict[st
 
 
 def _guard(row: Checkpoint) -> list[tuple[Any, Any]]:
-    meta = Checkpoint._meta
-    return [(meta.get_field("id"), row.pk), (meta.get_field("row_version"), row.row_version)]
+    """Its version, and its number of events: delivery bookkeeping writes events without moving the version."""
+    return [(Checkpoint._meta.get_field(name), getattr(row, name)) for name in GUARDED]
 
 
 @cache
@@ -164,7 +170,7 @@ def _guarded_update(names: tuple[str, ...]) -> tuple[list[Any], str]:
     fields: list[Any] = [meta.get_field(name) for name in names]
     quote = connection.ops.quote_name
     assignments = ", ".join(f"{quote(column.column)} = %s" for column in fields)
-    guard = f"{quote('id')} = %s AND {quote('row_version')} = %s"
+    guard = " AND ".join(f"{quote(name)} = %s" for name in GUARDED)
     return fields, f"UPDATE {quote(meta.db_table)} SET {assignments} WHERE {guard}"  # noqa: S608 (names of the model)
 
 

@@ -8,8 +8,9 @@ from django.db import models
 from django.utils import timezone
 
 from checkpoints.models import Checkpoint, Event, StoredAnswer, Vote
+from notifications.models import Channel, Delivery, DeliveryTry, Mute, UnroutedNotice, Webhook
 from tenants import directory, keys, setup
-from tenants.models import ApiKey, Core, Delegation, Group, Membership, RequestCount, Role, Tenant, User
+from tenants.models import ApiKey, Core, Delegation, Group, Membership, RequestCount, Role, Tenant, Unreachable, User
 from tenants.scoping import TenantOwned, TenantQuerySet
 
 
@@ -72,6 +73,13 @@ def both(acme: Tenant, globex: Tenant) -> dict[type[models.Model], dict[str, mod
             Event.objects.create(
                 tenant=tenant, subject_id=core.pk, sequence=1, type="x", at=timezone.now(), digest="x"
             ),
+            Unreachable.objects.create(tenant=tenant, email="gone@example.com"),
+            Channel.objects.create(tenant=tenant, kind="chat", name="room"),
+            Webhook.objects.create(tenant=tenant, url="https://example.com/", secret="whsec_x"),
+            delivery := Delivery.objects.create(tenant=tenant, dedupe_key=tenant.slug, occasion="test", kind="email"),
+            DeliveryTry.objects.create(tenant=tenant, delivery=delivery, at=timezone.now(), succeeded=True),
+            UnroutedNotice.objects.create(tenant=tenant, checkpoint=checkpoint, assignment_version=1),
+            Mute.objects.create(tenant=tenant, checkpoint=checkpoint, email="x@example.com"),
         ]
         for row in made:
             rows.setdefault(type(row), {})[tenant.slug] = row

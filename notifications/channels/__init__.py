@@ -1,0 +1,1 @@
+"""One small file per channel; ``base.py`` says what each must do."""

@@ -1,0 +1,9 @@
+from checkpoints.sweeps import Outcome
+
+
+def send_deliveries() -> Outcome:
+    return Outcome()
+
+
+def forget_deliveries() -> Outcome:
+    return Outcome()
