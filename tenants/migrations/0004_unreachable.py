@@ -7,26 +7,38 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('tenants', '0003_names_of_members'),
+        ("tenants", "0003_names_of_members"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Unreachable',
+            name="Unreachable",
             fields=[
-                ('id', models.UUIDField(default=tenants.fields.new_id, editable=False, primary_key=True, serialize=False)),
-                ('email', tenants.fields.ExactCharField(max_length=254)),
-                ('reason', models.TextField(blank=True, default='')),
-                ('since', models.DateTimeField(default=django.utils.timezone.now)),
-                ('tenant', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='tenants.tenant')),
+                (
+                    "id",
+                    models.UUIDField(default=tenants.fields.new_id, editable=False, primary_key=True, serialize=False),
+                ),
+                ("email", tenants.fields.ExactCharField(max_length=254)),
+                ("reason", models.TextField(blank=True, default="")),
+                ("since", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="tenants.tenant",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'unreachable address',
-                'verbose_name_plural': 'unreachable addresses',
-                'ordering': ['email'],
-                'constraints': [models.UniqueConstraint(fields=('tenant', 'email'), name='unreachable_once_per_tenant')],
+                "verbose_name": "unreachable address",
+                "verbose_name_plural": "unreachable addresses",
+                "ordering": ["email"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("tenant", "email"), name="unreachable_once_per_tenant")
+                ],
             },
         ),
     ]
