@@ -7,7 +7,7 @@ from django.contrib.auth.views import PasswordChangeView
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.urls import include, path, reverse_lazy
+from django.urls import include, path, re_path, reverse_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 
@@ -72,6 +72,5 @@ urlpatterns = [
     path("v1/docs", Docs.as_view()),
     *(path(prefix, include(api)) for prefix in ALIASES),
     # Programs get a problem they can read, also where Django in DEBUG would show its own page.
-    path("v1/<path:anything>", csrf_exempt(not_found)),
-    path("api/<path:anything>", csrf_exempt(not_found)),
+    re_path(r"^(?:v1|api)(?:/|\Z)", csrf_exempt(not_found)),
 ]

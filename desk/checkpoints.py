@@ -13,7 +13,7 @@ from unfold.decorators import action, display
 
 from checkpoints import quorum
 from checkpoints.api.parsing import trouble_with
-from checkpoints.models import Checkpoint, Event, Priority, Status
+from checkpoints.models import Checkpoint, CheckpointSet, Event, Priority, Status
 from desk import commands, stories
 from desk.listing import UncountedChangeList
 from desk.scoped import TenantAdmin, administered, looked_after
@@ -44,6 +44,23 @@ EMPTY = {
     "ended": ("Nothing has been decided yet", "Decided, expired and cancelled checkpoints are listed here."),
     "all": ("No checkpoints yet", "Make an API key, and let a program ask its first question."),
 }
+# What the lists show, by name: a program may attach megabytes to a row that nobody looks at here.
+READ = (
+    "tenant",
+    "core",
+    "flow_name",
+    "execution_id",
+    "checkpoint_type",
+    "prompt",
+    "assignee_type",
+    "assignee_value",
+    "assignee_resolved",
+    "status",
+    "priority",
+    "created_at",
+    "expires_at",
+)
+READ_OF_ENDED = ("resolution", "resolved_by", "resolved_at", "close_reason", "closed_by", "closed_at")
 HISTORY_LENGTH = 200
 MOST_SELECTED = 50
 MOST_FOUND = 1000
@@ -63,10 +80,13 @@ class Tabs(UncountedChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
         self.root_queryset = rows_of(self.tab, self.root_queryset)
-        return cast(QuerySet[Any], super().get_queryset(request, exclude_parameters))
+        rows = super().get_queryset(request, exclude_parameters)
+        rows = rows.only(*READ, *(READ_OF_ENDED if self.tab == "ended" else ()))
+        return cast(QuerySet[Any], rows.most_urgent_first() if self.tab == "unrouted" else rows.newest_first())
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[str]:
-        return ["priority", "id"] if self.tab == "unrouted" else ["-id"]
+        # get_queryset has the last word; columns cannot be sorted by.
+        return []
 
     def tabs(self) -> list[dict[str, Any]]:
         return [
@@ -216,7 +236,8 @@ class CheckpointAdmin(TenantAdmin):
 
     def selected(self, request: HttpRequest, given: list[str]) -> list[Checkpoint]:
         identities = [identity for identity in map(commands.as_identity, given[:MOST_SELECTED]) if identity]
-        return list(self.get_queryset(request).filter(pk__in=identities).order_by("priority", "id"))
+        rows = cast(CheckpointSet, self.get_queryset(request).filter(pk__in=identities))
+        return list(rows.most_urgent_first())
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 

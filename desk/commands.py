@@ -191,7 +191,7 @@ def _bounded(form: dict[str, str], name: str) -> str:
 
 
 def _trouble(text: str, most: int) -> str:
-    return f"At most {most:,} characters." if len(text) > most else trouble_with(text) or ""
+    return f"At most {most:,} characters." if len(text) > most else trouble_with(text)
 
 
 def wrong_with_reassignment(form: Mapping[str, str]) -> errors.FieldErrors:

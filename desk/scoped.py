@@ -119,6 +119,9 @@ class DeskAdmin(ModelAdmin):
             # Django would hand a mangled id to the database.
             form = request.POST.copy()
             form.setlist(ACTION_CHECKBOX_NAME, known)
+            if not known:
+                # As the list itself sends it; only then does Django say that nothing was chosen.
+                form["index"] = "0"
             request.POST = form  # type: ignore[assignment]
         return super().changelist_view(request, extra_context)
 

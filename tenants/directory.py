@@ -24,10 +24,6 @@ def membership_of(tenant: Tenant, value: str) -> Membership | None:
         return None
 
 
-def account_of(email: str) -> User | None:
-    return User.objects.filter(email=normal_email(email)).first()
-
-
 def group_named(tenant: Tenant, slug: str) -> Group | None:
     return Group.objects.for_tenant(tenant).filter(slug=slug.lower()).first()
 

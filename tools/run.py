@@ -21,6 +21,11 @@ def write_env_file(path: Path) -> None:
         file.write("\n".join(lines) + "\n")
 
 
+def lead_links_to(port: int) -> None:
+    """To the server that runs, whatever .env says about the usual one: the environment wins over the file."""
+    os.environ["BASE_URL"] = f"http://localhost:{port}"
+
+
 def prepare_database() -> None:
     # One process for all commands: starting Django is what takes the time.
     import django
@@ -52,8 +57,7 @@ def main() -> None:
     if "HOLDPOINT_ENV_FILE" not in os.environ and not (ROOT / ".env").exists():
         write_env_file(ROOT / ".env")
     if options.port is not None:
-        # Links must lead to this server, whatever .env says about the usual one.
-        os.environ["BASE_URL"] = f"http://localhost:{port}"
+        lead_links_to(port)
     try:
         prepare_database()
     except KeyboardInterrupt:

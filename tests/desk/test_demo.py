@@ -59,7 +59,9 @@ def test_the_printed_line_creates_a_checkpoint() -> None:
     address = next(word for word in words if word.startswith("http")).removeprefix("http://testserver")
     response = Client().post(address, json.loads(body), content_type=names.pop("Content-Type"), headers=names)
     assert response.status_code == 201
-    assert response.json()["assignee_type"] == "unrouted"
+    made = response.json()
+    assert (made["assignee_type"], made["execution_id"]) == ("unrouted", "exec-1")
+    assert made["options"] == ["approve", "reject"]
 
 
 def test_the_printed_sign_in_opens_the_queue() -> None:

@@ -42,6 +42,13 @@ def test_an_action_on_mangled_ids_touches_nothing(browser: Client, unrouted: Any
     assert unrouted.row_version == 1
 
 
+def test_an_action_on_nothing_but_a_mangled_id_says_so(desk: Client, unrouted: Any) -> None:
+    for action in ("claim_selected", "reassign_selected"):
+        form = {"action": action, "_selected_action": "x"}
+        response = desk.post("/admin/checkpoints/checkpoint/", form, follow=True)
+        assert "Items must be selected in order to perform actions on them." in response.content.decode()
+
+
 def test_an_action_still_reaches_the_row_beside_a_mangled_id(desk: Client, unrouted: Any) -> None:
     form = {"action": "claim_selected", "_selected_action": ["x", str(unrouted.pk)]}
     desk.post("/admin/checkpoints/checkpoint/", form)

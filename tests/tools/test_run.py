@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from tools.run import write_env_file
+from config.environment import read_env_file
+from tools.run import lead_links_to, write_env_file
 
 
 @pytest.fixture
@@ -34,3 +35,11 @@ def test_an_env_file_that_exists_is_never_replaced(tmp_path):
     with pytest.raises(FileExistsError):
         write_env_file(tmp_path / ".env")
     assert (tmp_path / ".env").read_text() == "SECRET_KEY=mine\n"
+
+
+def test_links_lead_to_the_port_that_was_asked_for_whatever_the_env_file_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("BASE_URL", "")
+    (tmp_path / ".env").write_text("BASE_URL=http://localhost:8000\n")
+    lead_links_to(8123)
+    read_env_file(tmp_path / ".env")
+    assert os.environ["BASE_URL"] == "http://localhost:8123"

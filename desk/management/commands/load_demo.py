@@ -47,7 +47,8 @@ class Command(BaseCommand):
 
 
 def banner(secret: str) -> str:
-    body = json.dumps({"core_id": "refund-agent", "prompt": "Refund EUR 12?", "assignee": "team:blue"})
+    question = {"core_id": "refund-agent", "execution_id": "exec-1", "prompt": "Refund EUR 12?"}
+    body = json.dumps(question | {"options": ["approve", "reject"], "assignee": "team:blue"})
     curl = (
         f"curl -s {settings.BASE_URL}/v1/checkpoints -H 'Authorization: Bearer {secret}' "
         f"-H 'Content-Type: application/json' -d '{body}'"
