@@ -184,6 +184,8 @@ SWEEP_BATCH = env.number("SWEEP_BATCH", 300, least=1, most=5000)
 
 globals().update(env.email(env.text("EMAIL_URL", f"folder:///{VAR}/mail")))
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "Holdpoint <holdpoint@localhost>")
+# Webhooks and chats inside the operator's own network, and over plain http.
+WEBHOOK_ALLOW_PRIVATE = env.flag("WEBHOOK_ALLOW_PRIVATE")
 
 # --- The admin ----------------------------------------------------------------------------------------------------
 
