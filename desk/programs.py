@@ -13,7 +13,7 @@ from unfold.decorators import action, display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from desk.scoped import TenantAdmin, TenantForm
-from desk.templatetags.desk import moment
+from desk.templatetags.desk import in_full, moment
 from tenants import keys, scopes
 from tenants.models import ApiKey, Core, Delegation
 
@@ -105,17 +105,7 @@ class ApiKeyAdmin(TenantAdmin):
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is not None:
-            return [
-                "tenant",
-                "name",
-                "begins_with",
-                "allowed",
-                "rate_per_minute",
-                "created_at",
-                "expires_at",
-                "revoked_at",
-                "last_used_at",
-            ]
+            return ["tenant", "name", "begins_with", "allowed", "limit", "state", "made", "ends", "ended", "last_used"]
         return [name for name in self.fields if name not in self.get_exclude(request, obj)]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -186,6 +176,26 @@ class ApiKeyAdmin(TenantAdmin):
     @display(description="Scopes")
     def allowed(self, row: ApiKey) -> str:
         return "all" if set(row.scopes) >= set(scopes.ALL) else ", ".join(row.scopes)
+
+    @display(description="Requests a minute")
+    def limit(self, row: ApiKey) -> str:
+        return f"{row.rate_per_minute:,}" if row.rate_per_minute else "as many as this server allows any key"
+
+    @display(description="Made")
+    def made(self, row: ApiKey) -> str:
+        return in_full(row.created_at, row.tenant, "")
+
+    @display(description="Expires")
+    def ends(self, row: ApiKey) -> str:
+        return in_full(row.expires_at, row.tenant, "never")
+
+    @display(description="Revoked")
+    def ended(self, row: ApiKey) -> str:
+        return in_full(row.revoked_at, row.tenant, "no")
+
+    @display(description="Last used")
+    def last_used(self, row: ApiKey) -> str:
+        return in_full(row.last_used_at, row.tenant, "never")
 
     @display(description="Last used")
     def used(self, row: ApiKey) -> str:

@@ -125,6 +125,11 @@ class DeskAdmin(ModelAdmin):
             request.POST = form  # type: ignore[assignment]
         return super().changelist_view(request, extra_context)
 
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        # One way on from a form; a new key's page would have no use for the others.
+        one = {"show_save_and_add_another": False, "show_save_and_continue": False}
+        return super().render_change_form(request, context | one, *args, **kwargs)
+
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
         if object_id is not None:
             self._own(request, object_id)

@@ -38,6 +38,13 @@ def exactly(at: datetime | None, tenant: Any) -> str:
     return f"{at.astimezone(ZoneInfo(tenant.time_zone)):%d %B %Y, %H:%M} ({tenant.time_zone})" if at else "none"
 
 
+def in_full(at: datetime | None, tenant: Any, otherwise: str) -> str:
+    """Both at once, where there is room for it."""
+    if at is None:
+        return otherwise
+    return format_html('{} <span class="hp-when">{}</span>', moment(at, tenant), exactly(at, tenant))
+
+
 @register.filter
 def actor(label: str) -> str:
     return stories.who(label)

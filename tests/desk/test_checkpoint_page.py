@@ -177,6 +177,11 @@ def test_releasing_says_whose_it_is_then(
     assert "Released. It is still admin@acme.example who is asked." in shown
 
 
+def test_a_reason_is_told_as_it_was_written(desk: Client, refund: Checkpoint, order: Order) -> None:
+    shown = text(desk.post(order(refund, "cancel"), {"reason": "approver@acme.example is ill"}, follow=True))
+    assert '<p class="hp-note">approver@acme.example is ill (by admin@acme.example), ' in shown
+
+
 def test_asking_whether_a_page_is_there_gets_an_answer(desk: Client, refund: Checkpoint, page_of: Page) -> None:
     response = desk.head(page_of(refund))
     assert (response.status_code, response.content) == (200, b"")

@@ -1,6 +1,8 @@
 """People, groups, roles, cores, delegations, keys and tenants on the desk."""
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -129,6 +131,38 @@ def test_a_key_is_shown_once_and_works(desk: Client, acme: Tenant) -> None:
 def test_a_key_that_makes_no_sense_is_not_made(desk: Client, form: dict[str, Any]) -> None:
     assert desk.post(f"{KEYS}add/", form).status_code == 200
     assert not ApiKey.objects.exists()
+
+
+def test_the_page_of_a_key_tells_its_times_in_words_and_in_the_zone_of_the_tenant(desk: Client, acme: Tenant) -> None:
+    expires_at = datetime(2030, 1, 2, 8, 30, tzinfo=UTC)
+    made = keys.create(acme, name="agent", expires_at=expires_at, rate_per_minute=1200)
+    shown = text(desk.get(f"{KEYS}{made.row.pk}/change/"))
+    assert "just now" in shown
+    assert "02 January 2030, 09:30 (Europe/Berlin)" in shown
+    assert "1,200" in shown
+    assert "never" in shown
+    assert "p.m." not in shown
+    assert "a.m." not in shown
+
+
+def test_the_way_back_names_each_place_once_and_an_address_as_it_is(
+    desk: Client, acme: Tenant, tenant_admin: User
+) -> None:
+    def header(address: str) -> list[str]:
+        found = re.findall(r'tracking-tight">\s*(.*?)\s*</(?:a|span)', text(desk.get(address)))
+        return [str(part) for part in found]
+
+    own = Membership.objects.for_tenant(acme).get(user=tenant_admin)
+    assert header("/admin/checkpoints/checkpoint/") == ["Checkpoints"]
+    assert header(KEYS) == ["API keys"]
+    assert header(f"{PEOPLE}{own.pk}/change/") == ["People", "admin@acme.example"]
+
+
+def test_a_form_has_one_way_on(desk: Client) -> None:
+    for model in ("apikey", "membership", "group"):
+        shown = text(desk.get(f"/admin/tenants/{model}/add/"))
+        assert 'name="_save"' in shown
+        assert "Save and" not in shown
 
 
 def test_a_key_is_rotated_and_revoked(desk: Client, acme: Tenant) -> None:
