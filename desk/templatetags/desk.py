@@ -42,7 +42,7 @@ def in_full(at: datetime | None, tenant: Any, otherwise: str) -> str:
     """Both at once, where there is room for it."""
     if at is None:
         return otherwise
-    return format_html('{} <span class="hp-when">{}</span>', moment(at, tenant), exactly(at, tenant))
+    return format_html('{}, <span class="hp-when">{}</span>', moment(at, tenant), exactly(at, tenant))
 
 
 @register.filter
