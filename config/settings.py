@@ -24,6 +24,8 @@ INSTALLED_APPS = [
     "tenants",
     "checkpoints",
     "notifications",
+    # Before the desk, which takes its pages over: whoever writes a schedule has code executed.
+    "django_q",
     "desk",
     # Without its own admin site: the desk's takes that place.
     "unfold.apps.BasicAppConfig",
@@ -74,6 +76,9 @@ TEMPLATES = [
 VAR = quote(str(BASE_DIR / "var"))
 DATABASES = {"default": env.database(env.text("DATABASE_URL", f"sqlite:///{VAR}/holdpoint.sqlite3"))}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# The jobs' own library has an index with a condition, which MariaDB leaves away; none of ours may have one.
+SILENCED_SYSTEM_CHECKS = ["models.W037"]
 
 STATIC_URL = "/static/"
 # After collectstatic: compressed, and cached by browsers for good. Before it: straight from the packages.
@@ -178,7 +183,40 @@ SWEEP_DISTRIBUTE_SECONDS = env.number("SWEEP_DISTRIBUTE_SECONDS", 60, least=1)
 SWEEP_DELIVER_SECONDS = env.number("SWEEP_DELIVER_SECONDS", 60, least=1)
 SWEEP_DIGEST_SECONDS = env.number("SWEEP_DIGEST_SECONDS", 300, least=1)
 SWEEP_FORGET_SECONDS = env.number("SWEEP_FORGET_SECONDS", 600, least=1)
+# Mail, each room and each webhook are lanes of their own: one that is down or slow delays only itself.
+DELIVERY_LANES_AT_ONCE = env.number("DELIVERY_LANES_AT_ONCE", 8, least=1, most=64)
+DELIVERY_LANE_SECONDS = env.number("DELIVERY_LANE_SECONDS", 40, least=1, most=240)
+DELIVERY_KEEP_DAYS = env.number("DELIVERY_KEEP_DAYS", 90, least=1)
+# Zero: no limit.
+MAIL_PER_RECIPIENT_PER_HOUR = env.number("MAIL_PER_RECIPIENT_PER_HOUR", 200)
+MAIL_PER_TENANT_PER_HOUR = env.number("MAIL_PER_TENANT_PER_HOUR", 20000)
+WEBHOOK_DISABLE_DAYS = env.number("WEBHOOK_DISABLE_DAYS", 5)
 SWEEP_BATCH = env.number("SWEEP_BATCH", 300, least=1, most=5000)
+
+# A job that takes longer is ended; one whose worker died is taken up again after the second number.
+Q_CLUSTER = {
+    "name": "holdpoint",
+    "label": "Jobs",
+    "workers": env.number("Q_WORKERS", 2, least=1, most=64),
+    "timeout": env.number("Q_TIMEOUT_SECONDS", 300, least=10, most=86400),
+    "retry": env.number("Q_RETRY_SECONDS", 900, least=10, most=7 * 86400),
+    "max_attempts": 2,
+    "ack_failures": True,
+    "catch_up": False,
+    # Jobs say in rows of their own when they ran; failures are kept, and removed by `forget_tasks`.
+    "save_limit": -1,
+    # A lease starts as a task enters memory: few of them wait there.
+    "bulk": 1,
+    "queue_limit": 2,
+    "poll": 0.3,
+    "recycle": 1000,
+}
+REDIS_URL = env.text("REDIS_URL")
+Q_CLUSTER |= {"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}
+# After a change its messages are looked after at once, not at the next interval.
+JOBS_NUDGE = env.flag("JOBS_NUDGE", True)
+# Three of them fit into the patience of whoever watches the worker.
+WORKER_BEAT_SECONDS = env.number("WORKER_BEAT_SECONDS", 10, least=1, most=20)
 
 # --- Mail ---------------------------------------------------------------------------------------------------------
 
@@ -214,5 +252,7 @@ LOGGING = {
         "django.request": {"level": "ERROR"},
         "django.security.DisallowedHost": {"level": "CRITICAL"},
         "axes": {"level": "WARNING"},
+        # It speaks of every task.
+        "django-q": {"level": "WARNING"},
     },
 }

@@ -180,7 +180,7 @@ class Delivery(TenantModel):
         indexes = [
             models.Index(fields=["tenant", "id"], name="delivery_newest"),
             models.Index(fields=["tenant", "status", "id"], name="delivery_by_status"),
-            models.Index(fields=["status", "next_try_at", "lane"], name="delivery_due"),
+            models.Index(fields=["status", "lane", "next_try_at"], name="delivery_due"),
             models.Index(fields=["checkpoint", "id"], name="delivery_by_checkpoint"),
             models.Index(fields=["webhook", "id"], name="delivery_by_webhook"),
             models.Index(fields=["channel"], name="delivery_by_channel"),

@@ -3,7 +3,7 @@
 from checkpoints.lifecycle.creating import Draft, create
 from checkpoints.lifecycle.deciding import cancel, comment, resolve
 from checkpoints.lifecycle.expiring import expire_batch, expire_one, set_aside
-from checkpoints.lifecycle.noting import notified, remind_batch, remind_one
+from checkpoints.lifecycle.noting import notified, put_reminder_off, remind_batch, remind_one
 from checkpoints.lifecycle.routing import claim, reassign, release, reroute
 from checkpoints.lifecycle.timing import extend, remind
 
@@ -17,6 +17,7 @@ __all__ = [
     "expire_one",
     "extend",
     "notified",
+    "put_reminder_off",
     "reassign",
     "release",
     "remind",

@@ -15,6 +15,8 @@ from tenants import actors
 from tenants.models import Tenant
 from tenants.transactions import attempt
 
+RETRY_AFTER = timedelta(hours=1)
+
 
 def notified(key: uuid.UUID, *, to: str, channel: str, at: datetime) -> None:
     """The transport has accepted the first message about it."""
@@ -68,6 +70,11 @@ def remind_one(key: uuid.UUID, *, at: datetime) -> bool:
         return attempt(work)
     except Lost:
         return False  # somebody else reminds or decides at this moment
+
+
+def put_reminder_off(key: uuid.UUID, *, at: datetime) -> None:
+    """It failed by itself: an hour later, so that it does not stand in the way of the others."""
+    Checkpoint.objects.pending().filter(pk=key, next_reminder_at__lte=at).update(next_reminder_at=at + RETRY_AFTER)
 
 
 def plan_reminder(row: Checkpoint, *, at: datetime) -> Change:

@@ -329,7 +329,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="delivery",
-            index=models.Index(fields=["status", "next_try_at", "lane"], name="delivery_due"),
+            index=models.Index(fields=["status", "lane", "next_try_at"], name="delivery_due"),
         ),
         migrations.AddIndex(
             model_name="delivery",
