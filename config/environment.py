@@ -4,8 +4,11 @@ A value that cannot be read never stops the import of the settings: it is kept i
 check with an id and a hint, so that the operator sees every mistake at once and not one per start.
 """
 
+import json
 import os
+import pkgutil
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -22,6 +25,8 @@ problems: list[Problem] = []
 
 MAIL = "django.core.mail.backends."
 MAIL_PORTS = {"smtp": 25, "smtps": 465, "smtp+tls": 587}
+# Modules beside the providers' that are none.
+NO_PROVIDERS = {"base", "base_requests", "console", "test"}
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 
@@ -84,6 +89,28 @@ def one_of(name: str, known: tuple[str, ...], default: str) -> str:
     if value not in known:
         problems.append(Problem(name, f"{name} is {value!r}, which is not known.", f"Use one of: {', '.join(known)}."))
         return default
+    return value
+
+
+def family(prefix: str, **defaults: Any) -> dict[str, Any]:
+    """Every variable whose name starts like this, without that beginning. Lists and such are JSON."""
+    found = dict(defaults)
+    for name, value in os.environ.items():
+        if name.startswith(prefix) and value.strip():
+            found[name.removeprefix(prefix)] = _plain_or_json(name, value.strip())
+    return found
+
+
+def _plain_or_json(name: str, value: str) -> Any:
+    if value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    if value[0] in "[{":
+        try:
+            return json.loads(value)
+        except ValueError:
+            problems.append(Problem(name, f"{name} is not JSON.", "What starts with [ or { must be JSON."))
+    elif name.endswith("_TIMEOUT") and value.isdecimal():
+        return int(value)
     return value
 
 
@@ -160,16 +187,31 @@ def _mariadb(parts: Any) -> dict[str, Any]:
 
 
 def email(url: str) -> dict[str, Any]:
-    """``smtp://user:password@host:port`` (``smtps``, ``smtp+tls``), ``folder:///path``, ``console:`` or ``memory:``."""
+    """``smtp://user:password@host:port`` (``smtps``, ``smtp+tls``), ``anymail://postmark`` or any provider Anymail
+    has, ``folder:///path``, ``console:`` or ``memory:``."""
+    problem, hint = "EMAIL_URL cannot be read.", "Use smtp://user:password@host:25 or folder:///var/mail"
     try:
-        if found := _email(urlsplit(url)):
+        parts = urlsplit(url)
+        if parts.scheme == "anymail":
+            if parts.netloc in _providers():
+                return {"EMAIL_BACKEND": f"anymail.backends.{parts.netloc}.EmailBackend"}
+            problem, hint = (
+                "EMAIL_URL names no provider that is known.",
+                f"Use anymail:// and one of: {', '.join(_providers())}.",
+            )
+        elif found := _email(parts):
             return {name: f"{MAIL}{value}" if name == "EMAIL_BACKEND" else value for name, value in found.items()}
     except ValueError:
         pass  # a port that is no number, half an IPv6 address: reported below
-    problems.append(
-        Problem("EMAIL_URL", "EMAIL_URL cannot be read.", "Use smtp://user:password@host:25 or folder:///var/mail")
-    )
+    problems.append(Problem("EMAIL_URL", problem, hint))
     return {"EMAIL_BACKEND": f"{MAIL}console.EmailBackend"}
+
+
+def _providers() -> list[str]:
+    """Those the installed Anymail has; asked for without importing any of them."""
+    backends = find_spec("anymail.backends")
+    folders = list(backends.submodule_search_locations or []) if backends else []
+    return sorted({module.name for module in pkgutil.iter_modules(folders)} - NO_PROVIDERS)
 
 
 def _email(parts: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ env.read_env_file(BASE_DIR / os.environ.get("HOLDPOINT_ENV_FILE", ".env"))
 
 # --- What it is ---------------------------------------------------------------------------------------------------
 
+VERSION = "0.1.0"
 DEBUG = env.flag("DEBUG")
 SECRET_KEY = env.text("SECRET_KEY") or ("debug-only-" + "not-a-secret-" * 4 if DEBUG else "")
 BASE_URL = env.text("BASE_URL", "http://localhost:8000").rstrip("/")
@@ -36,6 +37,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "rest_framework",
     "axes",
+    "anymail",
 ]
 
 MIDDLEWARE = [
@@ -221,6 +223,9 @@ WORKER_BEAT_SECONDS = env.number("WORKER_BEAT_SECONDS", 10, least=1, most=20)
 # --- Mail ---------------------------------------------------------------------------------------------------------
 
 globals().update(env.email(env.text("EMAIL_URL", f"folder:///{VAR}/mail")))
+# Keys, and how the provider proves who it is when it reports back. What it cannot do (such as leaving a tracker out of
+# one message) is left away: a mail that cannot be tracked is better than none.
+ANYMAIL = env.family("ANYMAIL_", IGNORE_UNSUPPORTED_FEATURES=True, REQUESTS_TIMEOUT=20)
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "Holdpoint <holdpoint@localhost>")
 # Webhooks and chats inside the operator's own network, and over plain http.
 WEBHOOK_ALLOW_PRIVATE = env.flag("WEBHOOK_ALLOW_PRIVATE")

@@ -225,6 +225,59 @@ def test_mail_that_leads_nowhere_is_a_problem_and_goes_to_the_console(problems: 
     assert [problem.name for problem in problems] == ["EMAIL_URL"]
 
 
+@pytest.mark.parametrize("provider", ["postmark", "mailgun", "amazon_ses", "brevo", "resend"])
+def test_mail_can_go_to_any_provider_that_anymail_has(problems: list[Problem], provider: str) -> None:
+    assert environment.email(f"anymail://{provider}") == {"EMAIL_BACKEND": f"anymail.backends.{provider}.EmailBackend"}
+    assert not problems
+
+
+@pytest.mark.parametrize("provider", ["", "pigeon", "base", "test", "postmark.x", "user@postmark"])
+def test_a_provider_that_nobody_knows_is_a_problem_that_names_those_known(
+    problems: list[Problem], provider: str
+) -> None:
+    assert environment.email(f"anymail://{provider}") == {
+        "EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"
+    }
+    (problem,) = problems
+    assert problem.name == "EMAIL_URL"
+    assert "mailgun, " in problem.hint
+
+
+def test_a_family_of_settings_is_read_by_the_beginning_of_its_names(
+    monkeypatch: pytest.MonkeyPatch, problems: list[Problem]
+) -> None:
+    for name, value in {
+        "KEY": "s3cret",
+        "DIGITS": "123",
+        "EMPTY": " ",
+        "STRICT": "False",
+        "LIST": '["a:b", "c:d"]',
+        "SLOW_TIMEOUT": "7",
+    }.items():
+        monkeypatch.setenv(f"HP_FAMILY_{name}", value)
+
+    assert environment.family("HP_FAMILY_", KEY="none", OTHER=1) == {
+        "KEY": "s3cret",
+        "DIGITS": "123",
+        "STRICT": False,
+        "LIST": ["a:b", "c:d"],
+        "SLOW_TIMEOUT": 7,
+        "OTHER": 1,
+    }
+    assert not problems
+
+
+def test_a_member_of_a_family_that_is_half_json_is_a_problem_without_its_value(
+    monkeypatch: pytest.MonkeyPatch, problems: list[Problem]
+) -> None:
+    monkeypatch.setenv("HP_FAMILY_LIST", '["hunter2"')
+
+    environment.family("HP_FAMILY_")
+
+    assert [problem.name for problem in problems] == ["HP_FAMILY_LIST"]
+    assert "hunter2" not in f"{problems}"
+
+
 # --- The file -----------------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ import os, pytest
 
 def test_plain():
     assert "SWEEP_BATCH" not in os.environ
+    assert "ANYMAIL_WEBHOOK_SECRET" not in os.environ
     assert os.environ["BASE_URL"] == "http://testserver"
     assert os.environ["HOLDPOINT_ENV_FILE"] == ""
 
@@ -71,5 +72,6 @@ def test_a_subset_nobody_knows_is_an_error(run_suite):
 
 
 def test_the_settings_of_a_developer_do_not_reach_the_tests(run_suite):
-    finished = run_suite("", SWEEP_BATCH="7", BASE_URL="https://mine.example", HOLDPOINT_ENV_FILE=".env.mine")
+    mine = {"SWEEP_BATCH": "7", "ANYMAIL_WEBHOOK_SECRET": "mine", "HOLDPOINT_ENV_FILE": ".env.mine"}
+    finished = run_suite("", BASE_URL="https://mine.example", **mine)
     assert finished.returncode == 0, finished.stdout
