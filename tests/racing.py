@@ -306,6 +306,13 @@ def guess(orders: dict[str, Any]) -> list[int]:
     return tries
 
 
+def distribute(orders: dict[str, Any]) -> int:
+    from checkpoints import distribution
+
+    line_up()
+    return distribution.distribute_events(batch=orders["batch"]).done
+
+
 def lease(orders: dict[str, Any]) -> list[bool]:
     """The same deliveries as everybody else, one start each."""
     import uuid
@@ -327,6 +334,7 @@ JOBS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "claim": claim,
     "comment": comment,
     "create": create,
+    "distribute": distribute,
     "lease": lease,
     "post": post,
     "repeat": repeat,
