@@ -1,5 +1,5 @@
 """What the desk shows; Django's admin looks for this module."""
 
-from desk import checkpoints, people, programs, tenancy
+from desk import checkpoints, jobs, people, programs, tenancy
 
-__all__ = ["checkpoints", "people", "programs", "tenancy"]
+__all__ = ["checkpoints", "jobs", "people", "programs", "tenancy"]

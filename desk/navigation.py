@@ -36,7 +36,12 @@ def sections(request: HttpRequest) -> list[dict[str, Any]]:
     ]
     tenants = [_item("Tenants", "domain", "tenants_tenant")]
     if request.user.is_superuser:
-        tenants.append(_item("Accounts", "manage_accounts", "tenants_user"))
+        tenants += [
+            _item("Accounts", "manage_accounts", "tenants_user"),
+            _item("Jobs", "schedule", "checkpoints_jobbeat"),
+            _item("Schedules", "timer", "django_q_schedule"),
+            _item("Failed jobs", "report", "django_q_failure"),
+        ]
     return [
         {"title": "Decisions", "items": decisions},
         {"title": "Who decides", "items": people, "separator": True},

@@ -5,6 +5,7 @@ fails here: a new page comes with its coverage or not at all.
 """
 
 import json
+import re
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,10 +17,13 @@ from django.contrib import admin
 from django.contrib.contenttypes.models import ContentType
 from django.test import Client
 from django.utils import timezone
+from django_q.models import Failure, Schedule
 
-from checkpoints.models import Checkpoint
+from checkpoints.models import Checkpoint, JobBeat
 from desk import commands
-from tenants import keys, setup
+from notifications import webhooks
+from notifications.models import Delivery, Webhook
+from tenants import actors, keys, setup
 from tenants.models import (
     ApiKey,
     Core,
@@ -44,14 +48,15 @@ BODIES: dict[str, Any] = {
     "reassign": {"assignee": "role:tenant_admin"},
     "comment": {"text": "hello"},
     "extend": {"timeout": "9d"},
+    "webhooks": {"url": "http://not.for.anybody"},
 }
 # Addresses without an id, where an answer of any kind is right as long as nothing of another tenant is in it.
-OPEN = {"", "healthz", "admin/", "admin/login/", "admin/logout/", "admin/jsi18n/", "v1/schema", "v1/docs"}
+OPEN = {"", "healthz", "readyz", "admin/", "admin/login/", "admin/logout/", "admin/jsi18n/", "v1/schema", "v1/docs"}
 
 
 @pytest.fixture
 def foreign_rows(ask: Callable[..., Checkpoint], acme: Tenant, tenant_admin: User) -> dict[type, Any]:
-    """One row of acme for every model that the desk shows."""
+    """One row of acme for every model that the desk or the API shows."""
     Tenant.objects.filter(pk=acme.pk).update(name=f"{MARK} inc")
     person = setup.add_person(acme, f"{MARK}@acme.example", roles=[MARK], groups=[MARK])
     membership = Membership.objects.for_tenant(acme).get(user=person)
@@ -59,8 +64,15 @@ def foreign_rows(ask: Callable[..., Checkpoint], acme: Tenant, tenant_admin: Use
     made = keys.create(acme, name=MARK)
     # Unrouted, so that it would show in the queue, and with a deadline, so that every command has something to do.
     checkpoint = ask(core_id=MARK, prompt=MARK, execution_id=MARK, timeout="1d", options=["approve"])
+    program = actors.program(made.row)
+    webhook = webhooks.create(actor=program, url=f"https://{MARK}.example/", description=MARK)
+    delivery = webhooks.send_test(webhook, actor=program)
+    # Given up: there is something to send again.
+    Delivery.objects.filter(pk=delivery.pk).update(status="failed", next_try_at=None, last_error=MARK)
     return {
         Checkpoint: checkpoint,
+        Webhook: webhook,
+        Delivery: delivery,
         Tenant: acme,
         User: person,
         Membership: membership,
@@ -71,13 +83,19 @@ def foreign_rows(ask: Callable[..., Checkpoint], acme: Tenant, tenant_admin: Use
             tenant=acme, core=core, delegate=membership, ends_at=timezone.now() + timedelta(days=1)
         ),
         ApiKey: made.row,
+        # Of no tenant, and for operators alone.
+        JobBeat: JobBeat.objects.create(name=MARK, error=MARK),
+        Schedule: Schedule.objects.create(name=MARK, func=MARK),
+        Failure: Failure.objects.create(
+            id=MARK, name=MARK, func=MARK, started=timezone.now(), stopped=timezone.now(), success=False
+        ),
     }
 
 
 def everything() -> dict[str, list[Any]]:
     """All rows of the product, so that any write shows."""
     found: dict[str, list[Any]] = {}
-    for label in ("tenants", "checkpoints"):
+    for label in ("tenants", "checkpoints", "notifications"):
         for model in apps.get_app_config(label).get_models(include_auto_created=True):
             if model in {RequestCount, RefusedKeyCount}:
                 continue  # the spy's own requests are counted
@@ -95,6 +113,8 @@ def values_for(route: Route, rows: dict[type, Any]) -> dict[str, list[Any]]:
     checkpoint = rows[Checkpoint].pk
     values: dict[str, list[Any]] = {
         "checkpoint_id": [checkpoint],
+        "webhook_id": [rows[Webhook].pk],
+        "delivery_id": [rows[Delivery].pk],
         "command": list(commands.COMMANDS),
         "content_type_id": [ContentType.objects.get_for_model(Checkpoint).pk],
         "object_id": [checkpoint],
@@ -111,11 +131,12 @@ def values_for(route: Route, rows: dict[type, Any]) -> dict[str, list[Any]]:
 
 
 def names_a_row(route: Route) -> bool:
-    return bool({"checkpoint_id", "object_id"} & set(route.parameters))
+    return bool({"checkpoint_id", "webhook_id", "object_id"} & set(route.parameters))
 
 
 def body_for(address: str) -> dict[str, Any]:
-    return BODIES.get(address.rstrip("/").rpartition("/")[2], {})
+    before, _, last = address.rstrip("/").rpartition("/")
+    return {"description": "mine"} if before == "/v1/webhooks" else BODIES.get(last, {})
 
 
 def answers(client: Client, route: Route, rows: dict[type, Any], headers: dict[str, str]) -> list[tuple[str, Any]]:
@@ -143,7 +164,7 @@ def readable(response: Any) -> bytes:
 
 
 def test_every_model_on_the_desk_has_a_row_in_the_matrix(foreign_rows: dict[type, Any]) -> None:
-    assert set(admin.site._registry) == set(foreign_rows)
+    assert set(admin.site._registry) <= set(foreign_rows)
 
 
 def test_every_parameter_of_every_route_is_known(foreign_rows: dict[type, Any]) -> None:
@@ -227,13 +248,13 @@ def test_a_foreign_id_and_an_id_that_never_was_get_the_same_answer(
 ) -> None:
     never = str(uuid.uuid4())
     for route in every_route():
-        if not route.pattern.startswith("v1/checkpoints/") or not names_a_row(route):
+        if not route.pattern.startswith(("v1/checkpoints/", "v1/webhooks/")) or not names_a_row(route):
             continue
-        ((foreign, unknown),) = [
-            (address, address.replace(str(foreign_rows[Checkpoint].pk), never))
-            for address in route.addresses(values_for(route, foreign_rows))
-        ]
-        for method in ("GET", "POST"):
+        named = [str(foreign_rows[model].pk) for model in (Checkpoint, Webhook, Delivery)]
+        (foreign,) = route.addresses(values_for(route, foreign_rows))
+        unknown = re.sub("|".join(named), never, foreign)
+        assert unknown != foreign
+        for method in ("GET", "POST", "PATCH", "DELETE"):
             one, other = (
                 outsider_api.request(method, address.removeprefix("/v1"), body_for(address)).json()
                 for address in (foreign, unknown)

@@ -3,13 +3,11 @@
 from datetime import timedelta
 
 import pytest
-from django.core.management import call_command
-from django.db import InterfaceError, connection
+from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from checkpoints import events, lifecycle, sweeps
-from checkpoints.management.commands.sweep import Command
 from checkpoints.models import Checkpoint, Event, ExpiryAction
 from tenants.models import Delegation, Membership
 from tests.checkpoints.stories import again, detail, events_of, last, story
@@ -464,30 +462,6 @@ def test_one_look_per_assignment_not_one_per_row(ask, finance):
     for _ in range(20):
         ask(assignee="group:finance")
     assert cost() == one
-
-
-# --- The command ----------------------------------------------------------------------------------------------------
-
-
-def test_the_command_runs_every_job_once_and_says_what_it_did(due, bad, finance, later, capsys):
-    due()
-    later(hours=2)
-    finance.members.clear()
-    call_command("sweep", "--once")
-    assert capsys.readouterr().out.splitlines() == [
-        "expire_checkpoints: 1 done, 1 set aside",
-        "reroute: 1 done, 0 set aside",
-        "forget_answers: 0 done, 0 set aside",
-        "forget_counts: 0 done, 0 set aside",
-    ]
-
-
-def test_a_database_that_is_away_does_not_end_the_loop(caplog):
-    def away():
-        raise InterfaceError("(0, '')")
-
-    Command().run("reroute", away)
-    assert "reroute failed" in caplog.text
 
 
 def test_the_events_of_a_sweep_can_be_told_apart_from_peoples(due, sweep):
