@@ -68,6 +68,7 @@ urlpatterns = [
     path("sign-in/<str:who>/<str:token>/", sign_in_by_link, name="sign-in-link"),
     path("admin/", admin.site.urls),
     path("v1/", include(api)),
+    path("v1/", include("notifications.api.urls")),
     path("v1/schema", Document.as_view()),
     path("v1/docs", Docs.as_view()),
     *(path(prefix, include(api)) for prefix in ALIASES),

@@ -27,7 +27,7 @@ PAGE_SIZE = 50
 LARGEST_PAGE = 200
 
 
-def _word(column: str, known: list[str]) -> Callable[[str], Q]:
+def word(column: str, known: list[str]) -> Callable[[str], Q]:
     def condition(value: str) -> Q:
         if value not in known:
             raise ValueError(f"“{value[:60]}” is not known. Use one of: {', '.join(known)}.")
@@ -66,16 +66,16 @@ def _assignee(value: str) -> Q:
 
 
 FILTERS: dict[str, Callable[[str], Q]] = {
-    "status": _word("status", Status.values),
+    "status": word("status", Status.values),
     "priority": _priority,
     "checkpoint_type": exactly("checkpoint_type"),
     "assignee": _assignee,
-    "assignee_type": _word("assignee_type", AssigneeType.values),
+    "assignee_type": word("assignee_type", AssigneeType.values),
     "core_id": exactly("core__slug"),
     "flow_name": exactly("flow_name"),
     "execution_id": exactly("execution_id"),
     "instance_key": exactly("instance_key"),
-    "routing": _word("routing", Routing.values),
+    "routing": word("routing", Routing.values),
     "created_after": moment("created_at__gt"),
     "created_before": moment("created_at__lt"),
     "expires_before": moment("expires_at__lt"),

@@ -4,7 +4,7 @@ import json
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from django.db import models
 from django.http import HttpResponse, QueryDict
@@ -19,7 +19,6 @@ from checkpoints.answers import Answer
 from checkpoints.api import lists, represent, shapes
 from checkpoints.api.parsing import LengthRequired, discard_rest
 from checkpoints.idempotency import Answered
-from checkpoints.lifecycle.change import Along
 from checkpoints.models import Checkpoint, Event
 from tenants import directory
 from tenants.actors import Actor
@@ -29,15 +28,19 @@ HISTORY_LENGTH = 1000
 NO_VERSION = -1
 
 
-Render = Callable[[Checkpoint], Answered]
+Row = TypeVar("Row", bound=models.Model)
+Render = Callable[[Row], Answered]
 # A command, told what to write along with its effect.
-Work = Callable[[Along | None], Checkpoint]
+Work = Callable[[Callable[[Row], models.Model] | None], Row]
+
+
+def as_bytes(content: Any) -> bytes:
+    """What is stored for a repeat is what was sent."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def render(row: Checkpoint) -> Answered:
-    """The row as bytes: what is stored for a repeat is what was sent."""
-    body = json.dumps(represent.checkpoint(row), ensure_ascii=False, separators=(",", ":")).encode()
-    return Answered(200, {"ETag": represent.etag(row)}, body)
+    return Answered(200, {"ETag": represent.etag(row)}, as_bytes(represent.checkpoint(row)))
 
 
 def render_new(row: Checkpoint) -> Answered:
@@ -68,7 +71,7 @@ class View(APIView):
     def actor(self) -> Actor:
         return cast(Actor, self.request.auth)
 
-    def once(self, route: str, prepare: Callable[[], Work], render: Render = render) -> HttpResponse:
+    def once(self, route: str, prepare: Callable[[], Work[Row]], render: Render[Row]) -> HttpResponse:
         """With an Idempotency-Key, a repeat gets the first answer, whatever became of the row since.
 
         ``prepare`` looks and checks, and returns the work itself. The route is one under all its mounts.
@@ -80,9 +83,9 @@ class View(APIView):
         if answered := idempotency.stored(claim):
             return respond(answered)
         work = prepare()
-        told: list[tuple[Checkpoint, Answered]] = []
+        told: list[tuple[Row, Answered]] = []
 
-        def along(row: Checkpoint) -> models.Model:
+        def along(row: Row) -> models.Model:
             told.append((row, render(row)))
             return idempotency.to_store(claim, told[-1][1])
 
@@ -127,7 +130,7 @@ class Checkpoints(View):
         policy.admit(self.actor, "create")
         return self.once("checkpoints", self.prepare, render_new)
 
-    def prepare(self) -> Work:
+    def prepare(self) -> Work[Checkpoint]:
         draft = lifecycle.Draft(**self.read(shapes.Create))
         return lambda along: lifecycle.create(draft, actor=self.actor, along=along)
 
@@ -160,9 +163,9 @@ class Command(View):
 
     def post(self, request: Request, checkpoint_id: uuid.UUID) -> HttpResponse:
         policy.admit(self.actor, self.command)
-        return self.once(f"checkpoints/{checkpoint_id}/{self.command}", partial(self.prepare, checkpoint_id))
+        return self.once(f"checkpoints/{checkpoint_id}/{self.command}", partial(self.prepare, checkpoint_id), render)
 
-    def prepare(self, checkpoint_id: uuid.UUID) -> Work:
+    def prepare(self, checkpoint_id: uuid.UUID) -> Work[Checkpoint]:
         row = self.find(checkpoint_id)
         given = self.read(self.shape)
         who = {"actor": self.actor, "if_version": self.if_version(row)}

@@ -20,6 +20,9 @@ from checkpoints.api.schema.refusals import REFUSALS
 from checkpoints.api.schema.words import FIELDS
 from checkpoints.api.urls import ALIASES
 from checkpoints.models import Checkpoint
+from notifications import policy as policy_of_webhooks
+from notifications import webhooks
+from notifications.models import Delivery
 from tenants import keys, scopes, setup
 from tenants.actors import Actor
 from tenants.models import Tenant, User
@@ -27,6 +30,7 @@ from tests import conforming
 from tests.api_client import ApiClient
 from tests.routes import every_route
 
+DONE = {200, 201, 202, 204}
 TOLD = document.document()
 OPERATIONS = {
     operation["operationId"]: (method, path, operation)
@@ -134,7 +138,7 @@ def test_every_post_takes_an_idempotency_key_and_every_command_a_version():
     for method, path, operation in OPERATIONS.values():
         headers = {conforming.resolved(given)["name"] for given in operation["parameters"]}
         assert ("Idempotency-Key" in headers) == (method == "post"), path
-        assert ("If-Match" in headers) == (method == "post" and "{" in path), path
+        assert ("If-Match" in headers) == (method == "post" and "{checkpoint_id}" in path), path
 
 
 def test_every_scope_is_one_that_a_key_can_have():
@@ -160,13 +164,27 @@ class World:
         self.bob = setup.add_person(acme, "bob@acme.example", roles=["approver"], groups=["finance"])
         self.admin = setup.add_person(acme, "root@acme.example", roles=["tenant_admin"])
 
-    def row(self, operation: str, **fields: Any) -> Checkpoint:
+    def row(self, operation: str, **fields: Any) -> Any:
+        if operation in OPERATIONS and "{webhook_id}" in OPERATIONS[operation][1]:
+            return self.delivery()
         given = {"assignee": "group:finance", "options": ["approve", "reject"], "timeout": "1h"} | fields
         draft = lifecycle.Draft(core_id="refund-agent", prompt="Refund?", **given)
         made = lifecycle.create(draft, actor=self.program)
         if operation == "release":
             made = lifecycle.claim(made, actor=self.program, on_behalf_of=self.ann)
         return made
+
+    def delivery(self) -> Delivery:
+        """One that was sent, to a webhook of its own."""
+        webhook = webhooks.create(actor=self.program, url="https://hooks.acme.example/holdpoint")
+        sent = webhooks.send_test(webhook, actor=self.program)
+        Delivery.objects.filter(pk=sent.pk).update(status="sent", next_try_at=None)
+        return sent
+
+    def address(self, path: str, row: Any) -> str:
+        if isinstance(row, Delivery):
+            path = path.replace("{webhook_id}", str(row.webhook_id)).replace("{delivery_id}", str(row.pk))
+        return path.replace("{checkpoint_id}", str(row.pk)).removeprefix("/v1")
 
     def body(self, operation: str) -> Any:
         content = OPERATIONS[operation][2].get("requestBody", {"content": {}})["content"]
@@ -175,7 +193,7 @@ class World:
     def call(
         self,
         operation: str,
-        row: Checkpoint | None = None,
+        row: Any = None,
         body: Any = None,
         *,
         api: ApiClient | None = None,
@@ -183,7 +201,7 @@ class World:
     ) -> HttpResponse:
         method, path, _ = OPERATIONS[operation]
         row = row or self.row(operation)
-        address = path.replace("{checkpoint_id}", str(row.pk)).removeprefix("/v1")
+        address = self.address(path, row)
         method = rest.pop("method", method.upper())
         return (api or self.api).request(method, address, self.body(operation) if body is None else body, **rest)
 
@@ -248,7 +266,7 @@ def without_its_scope(world: World, operation: str) -> HttpResponse:
 
 def other_body_same_key(world: World, operation: str) -> HttpResponse:
     row = world.row(operation)
-    assert world.call(operation, row, Idempotency_Key="k").status_code in {200, 201}
+    assert world.call(operation, row, Idempotency_Key="k").status_code in DONE
     return world.call(operation, row, {"something": "else"}, Idempotency_Key="k")
 
 
@@ -270,7 +288,7 @@ HAPPENS: dict[str, Callable[[World, str], HttpResponse]] = {
     "Unauthenticated": lambda world, operation: world.call(operation, api=ApiClient()),
     "Forbidden": without_its_scope,
     "NotFound": unknown_tenant,
-    "MethodNotAllowed": lambda world, operation: world.call(operation, method="DELETE"),
+    "MethodNotAllowed": lambda world, operation: world.call(operation, method="PUT"),
     "AlreadyResolved": already_resolved,
     "AlreadyCancelled": already_cancelled,
     "AlreadyExpired": already_expired,
@@ -327,9 +345,12 @@ def test_a_database_out_of_reach_is_as_told(world, monkeypatch):
         raise OperationalError(2006, "gone away")
 
     row = world.row("release")
+    sent = world.delivery()
     monkeypatch.setattr(policy, "admit", fail)
+    monkeypatch.setattr(policy_of_webhooks, "admit", fail)
     for operation in operations_with("Unavailable"):
-        check_refused(world.call(operation, row), "Unavailable", operation)
+        of_webhooks = "/webhooks/" in OPERATIONS[operation][1]
+        check_refused(world.call(operation, sent if of_webhooks else row), "Unavailable", operation)
 
 
 def test_no_refusal_is_left_out_of_these_tests():
@@ -346,7 +367,7 @@ def test_every_operation_succeeds_as_told(operation, world):
         assert world.call(operation, row, If_None_Match=tag).status_code == 304
 
 
-@pytest.mark.parametrize("operation", [name for name, (method, _, _) in OPERATIONS.items() if method == "post"])
+@pytest.mark.parametrize("operation", [name for name, (_, _, told) in OPERATIONS.items() if "requestBody" in told])
 def test_every_example_of_a_body_is_accepted(operation, world, time_machine):
     # The examples speak of 2030.
     time_machine.move_to(datetime(2030, 1, 30, tzinfo=UTC))
@@ -355,7 +376,7 @@ def test_every_example_of_a_body_is_accepted(operation, world, time_machine):
     assert content["examples"]
     for example in content["examples"].values():
         response = world.call(operation, body=example["value"], api=api)
-        assert response.status_code in {200, 201}, response.content
+        assert response.status_code in DONE, response.content
 
 
 @pytest.mark.parametrize("given", [name for name, (_, _, example) in parameters.FILTERS.items() if example])
@@ -374,8 +395,9 @@ def test_the_page_shows_every_operation_field_and_problem(client):
         assert f'id="{name}"' in text
         assert f"<code>{path}</code>" in text
         assert operation["summary"] in text
-    for name in TOLD["components"]["schemas"]["Checkpoint"]["properties"]:
-        assert f"<code>{name}</code>" in text
+    for schema in ("Checkpoint", "Webhook", "Delivery"):
+        for name in TOLD["components"]["schemas"][schema]["properties"]:
+            assert f"<code>{name}</code>" in text
     assert all(f'id="{name}"' in text for name in REFUSALS)
     targets = set(re.findall(r'id="([\w-]+)"', text))
     assert set(re.findall(r'href="#([\w-]+)"', text)) <= targets
@@ -397,10 +419,15 @@ def test_the_page_can_be_kept_too(client):
 def test_the_curl_line_of_the_page_does_what_it_says(operation, world):
     method, path, told = OPERATIONS[operation]
     words = shlex.split(pages.curl(method, path, told).replace("\\\n", " "))
-    row = world.row(operation)
-    address = words[2].removeprefix("$HOLDPOINT_URL/v1").replace("$ID", str(row.pk))
+    # Without being told, curl sends a GET, and a POST exactly when it is given data.
+    assert words[2] == "-X" if method not in {"get", "post"} else words[2].startswith("$")
+    if words[2] == "-X":
+        assert words.pop(3) == method.upper()
+        words.pop(2)
     given = dict(zip(words[3::2], words[4::2], strict=True))
-    # curl sends a POST exactly when it is given data.
-    assert ("-d" in given) == (method == "post")
+    assert ("-d" in given) == ("requestBody" in told)
+    row = world.row(operation)
+    address = words[2].removeprefix("$HOLDPOINT_URL/v1").replace("$WEBHOOK_ID", "{webhook_id}")
+    address = world.address(address.replace("$DELIVERY_ID", "{delivery_id}").replace("$ID", "{checkpoint_id}"), row)
     response = world.api.request(method.upper(), address, raw=given.get("-d"))
-    assert response.status_code in {200, 201}, response.content
+    assert response.status_code in DONE, response.content

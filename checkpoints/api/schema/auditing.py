@@ -4,14 +4,12 @@ from typing import Any
 
 from checkpoints import policy
 from checkpoints.api import lists, represent
-from checkpoints.api.schema import examples
+from checkpoints.api.schema import examples, parameters
 from checkpoints.api.schema.bodies import Schema
 from checkpoints.api.schema.operations import Operation
-from checkpoints.api.schema.parameters import FILTERS as LIST_FILTERS
-from checkpoints.api.schema.parameters import MOMENT, TEXT
+from checkpoints.api.schema.parameters import MOMENT, PLACES, TEXT, Given
 
-PLACES: dict[str, tuple[Schema, str, str]] = {name: LIST_FILTERS[name] for name in ("page_size", "cursor")}
-FILTERS: dict[str, tuple[Schema, str, str]] = {
+FILTERS: Given = {
     "module": ({"type": "string", "enum": ["scaicore"]}, "The one module there is.", "scaicore"),
     "event": (TEXT, "The exact short name.", "resolved"),
     "type": (TEXT, "The exact type.", "checkpoint.resolved"),
@@ -79,22 +77,14 @@ def _example() -> dict[str, Any]:
     return {"next": None, "previous": None, "results": [entry]}
 
 
-def _parameters(given: dict[str, tuple[Schema, str, str]]) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "in": "query", "description": description, "schema": schema}
-        | ({"example": int(example) if schema["type"] == "integer" else example} if example else {})
-        for name, (schema, description, example) in given.items()
-    ]
-
-
-def _operation(name: str, summary: str, description: str, query: dict[str, tuple[Schema, str, str]]) -> Operation:
+def _operation(name: str, summary: str, description: str, query: Given) -> Operation:
     return Operation(
         name=name,
         summary=summary,
         description=f"{description} People: tenant admins and auditors.",
         tag="Audit",
         scopes=policy.SCOPES["audit"],
-        query=lambda: _parameters(query),
+        query=lambda: parameters.query(query),
         answer=_page(),
         answer_words="A page.",
         answer_headers=(),

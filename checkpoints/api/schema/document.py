@@ -11,7 +11,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from checkpoints.api import problems
 from checkpoints.api.parsing import StrictJSONParser
-from checkpoints.api.schema import answers, bodies, examples, parameters
+from checkpoints.api.schema import answers, bodies, examples, parameters, rooms
 from checkpoints.api.schema.operations import DESCRIBED, Operation, refusals_of
 from checkpoints.api.schema.refusals import HEADERS, REFUSALS
 from checkpoints.api.urls import ALIASES
@@ -152,17 +152,11 @@ def _security(method: str, operation: Operation) -> list[dict[str, list[str]]]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    answer = operation.answer
     found: dict[str, Any] = {
         str(operation.status): {
             "description": operation.answer_words,
             "headers": _headers(operation.answer_headers),
-            "content": {
-                JSON: {
-                    "schema": answer if isinstance(answer, dict) else _reference("schemas", answer),
-                    "examples": {"answer": {"value": operation.example()}},
-                }
-            },
+            **_content(operation),
         }
     }
     if operation.has_304:
@@ -173,6 +167,14 @@ def _responses(operation: Operation) -> dict[str, Any]:
     for status, names in sorted(by_status.items()):
         found[str(status)] = _reference("responses", names[0]) if len(names) == 1 else _refused(names)
     return found
+
+
+def _content(operation: Operation) -> dict[str, Any]:
+    answer = operation.answer
+    if answer is None:
+        return {}
+    schema = answer if isinstance(answer, dict) else _reference("schemas", answer)
+    return {"content": {JSON: {"schema": schema, "examples": {"answer": {"value": operation.example()}}}}}
 
 
 def _refused(names: list[str]) -> dict[str, Any]:
@@ -211,6 +213,7 @@ def _schemas() -> dict[str, Any]:
         "Page": answers.page(),
         "HistoryEntry": answers.history_entry(),
         "Option": bodies.OPTION,
+        **{name: row.schema() for name, row in rooms.ROWS.items()},
         **shapes,
         **{name: refusal.schema() for name, refusal in REFUSALS.items()},
     }

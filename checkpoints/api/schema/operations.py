@@ -1,6 +1,6 @@
 """What each route does, takes and answers, in words. The rest of the document is read off the code.
 
-Whoever brings routes of their own adds to ``DESCRIBED``, as ``pages.py`` does.
+Whoever brings routes of their own adds to ``DESCRIBED``, as ``pages.py`` does; another room by ``rooms.register``.
 """
 
 from collections.abc import Callable
@@ -33,8 +33,8 @@ class Operation:
     # Each accepted by the server as it stands, by name.
     bodies: dict[str, Any] = field(default_factory=dict)
     status: int = 200
-    # A schema, or the name of one among the components.
-    answer: str | dict[str, Any] = "Checkpoint"
+    # A schema, or the name of one among the components; None for an answer without a body.
+    answer: str | dict[str, Any] | None = "Checkpoint"
     answer_words: str = "The row, as it is now."
     answer_headers: tuple[str, ...] = ("ETag",)
     example: Callable[[], Any] = examples.row

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shlex
 from functools import cache
 from typing import Any
@@ -12,13 +13,14 @@ from django.utils.cache import patch_cache_control
 from rest_framework.request import Request
 
 from checkpoints.api import views
-from checkpoints.api.schema import document
+from checkpoints.api.schema import document, parameters, rooms
 from checkpoints.api.schema.operations import DESCRIBED, Operation
 from checkpoints.api.schema.refusals import REFUSALS
 
 # Short: after an update of the server nobody shall read an old description for long.
 CACHED_S = 300
 LONGEST_LINE = 80
+PLACE = re.compile(r"\{(\w+)\}")
 
 
 class Open(views.View):
@@ -80,10 +82,16 @@ def context() -> dict[str, Any]:
     return {
         "info": told["info"],
         "server": told["servers"][0]["url"],
+        "variables": [variable(name) for name, given in parameters.SHARED.items() if given["in"] == "path"],
         "security": told["components"]["securitySchemes"],
         "groups": groups,
         "row": _fields(schemas["Checkpoint"]),
         "option": _fields(schemas["Option"]),
+        "others": [
+            {"name": name, "title": row.title, "note": row.note, "fields": _fields(schemas[name])}
+            for name, row in rooms.ROWS.items()
+            if row.title
+        ],
         "problems": [_problem(name, schema) for name, schema in schemas.items() if name in REFUSALS],
     }
 
@@ -184,15 +192,22 @@ def spoken(schema: dict[str, Any]) -> str:
     return " or ".join(words) + (f", {' '.join(limits)}" if limits else "")
 
 
+def variable(name: str) -> str:
+    """What an id is called in a shell."""
+    return "ID" if name == "checkpoint_id" else name.upper()
+
+
 def curl(method: str, path: str, operation: dict[str, Any]) -> str:
-    """A line for a shell in which HOLDPOINT_URL, HOLDPOINT_KEY and ID are set."""
+    """A line for a shell in which HOLDPOINT_URL, HOLDPOINT_KEY and the ids are set."""
     query = "&".join(
         f"{given['name']}={given['example']}"
         for given in operation["parameters"]
         if given.get("in") == "query" and given["name"] in {"status", "order", "page_size"}
     )
-    address = path.replace("{checkpoint_id}", "$ID") + (f"?{query}" if query else "")
-    parts = [f'curl -sS "$HOLDPOINT_URL{address}"']
+    address = PLACE.sub(lambda found: f"${variable(found[1])}", path) + (f"?{query}" if query else "")
+    # Without being told, curl sends a GET, and a POST when it is given data.
+    verb = f"-X {method.upper()} " if method not in {"get", "post"} else ""
+    parts = [f'curl -sS {verb}"$HOLDPOINT_URL{address}"']
     if operation["security"]:
         parts.append('-H "Authorization: Bearer $HOLDPOINT_KEY"')
     if "requestBody" in operation:

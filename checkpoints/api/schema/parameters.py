@@ -7,6 +7,8 @@ from checkpoints.api import lists
 from checkpoints.api.schema.bodies import Schema
 from checkpoints.models import AssigneeType, Priority, Routing, Status
 
+# By name: what it may be, what it means, and an example.
+Given = dict[str, tuple[Schema, str, str]]
 TEXT: Schema = {"type": "string"}
 MOMENT: Schema = {"type": "string", "format": "date-time"}
 
@@ -59,7 +61,7 @@ SHARED: dict[str, dict[str, Any]] = {
     ),
 }
 
-FILTERS: dict[str, tuple[Schema, str, str]] = {
+FILTERS: Given = {
     "status": ({"type": "string", "enum": Status.values}, "Where it stands.", "pending"),
     "priority": ({"type": "string", "enum": Priority.words()}, "How urgent it is.", "high"),
     "checkpoint_type": (TEXT, "The exact type.", "approval"),
@@ -85,11 +87,16 @@ FILTERS: dict[str, tuple[Schema, str, str]] = {
     ),
     "cursor": (TEXT, "A place in the list. Follow `next` and `previous` as they are; do not make one.", ""),
 }
+PLACES: Given = {name: FILTERS[name] for name in ("page_size", "cursor")}
 
 
-def filters() -> list[dict[str, Any]]:
+def query(given: Given) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "query", "description": description, "schema": schema}
         | ({"example": int(example) if schema["type"] == "integer" else example} if example else {})
-        for name, (schema, description, example) in FILTERS.items()
+        for name, (schema, description, example) in given.items()
     ]
+
+
+def filters() -> list[dict[str, Any]]:
+    return query(FILTERS)
