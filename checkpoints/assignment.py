@@ -9,6 +9,7 @@ from typing import Any
 from checkpoints.models import AssigneeType, Checkpoint
 from tenants import directory
 from tenants.models import Core, Tenant, User, normal_email
+from tenants.reachability import unreachable_among
 
 RAW_LENGTH = 300
 TOO_LONG = f"At most {RAW_LENGTH} characters."
@@ -142,6 +143,16 @@ def four_eyes(found: Assignment, *, tenant: Tenant, without: str) -> Assignment:
     if all(is_person(user, without) for user in asked):
         return found.unrouted(f"Only {without} would be asked, who asked for this and may not decide it (four eyes).")
     return found
+
+
+def reachable(found: Assignment, *, tenant: Tenant) -> Assignment:
+    """Where mail to everybody who is asked comes back, nobody will hear of it: it belongs into the queue."""
+    asked = people(found, tenant=tenant)
+    marks = unreachable_among(tenant, asked) if asked else {}
+    if not asked or len(marks) < len(set(asked)):
+        return found
+    who = asked[0] if len(set(asked)) == 1 else f"Nobody of {found.type} “{found.value}”"
+    return found.unrouted(f"{who} {'cannot' if who == asked[0] else 'can'} be reached: {marks[asked[0]]}")
 
 
 def people(assignment: Assignment, *, tenant: Tenant) -> list[str]:

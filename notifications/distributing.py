@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from checkpoints.events import moment
+from checkpoints.masking import masked
 from checkpoints.models import Checkpoint, Event
 from notifications import audience
 from notifications.audience import Told
@@ -171,7 +172,7 @@ def thin(event: Event, row: Checkpoint) -> dict[str, Any]:
     }
     if resolution := after.get("resolution"):
         data |= {
-            "resolution": resolution,
+            "resolution": masked(resolution),
             "resolved_by": after.get("resolved_by"),
             "resolved_at": after.get("resolved_at"),
         }

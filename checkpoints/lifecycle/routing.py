@@ -133,6 +133,9 @@ def reroute(checkpoint: Checkpoint, *, at: datetime) -> Checkpoint:
         found = assignment.four_eyes(found, tenant=row.tenant, without=assignment.excluded(row))
         if reason := quorum.out_of_reach(row, found):
             found = found.unrouted(reason)
+        if not row.claimant(at=at):
+            # Whoever has claimed it has heard of it, whatever their mailbox says.
+            found = assignment.reachable(found, tenant=row.tenant)
         if (found.type, found.value) == (row.assignee_type, row.assignee_value):
             return None
         return Change("rerouted", moved_to(row, found), _story(row, found))

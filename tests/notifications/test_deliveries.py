@@ -8,12 +8,13 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from checkpoints import distribution
+from checkpoints import distribution, lifecycle, sweeps
 from checkpoints.models import Checkpoint
 from notifications import deliveries
 from notifications.channels.base import ChannelError
 from notifications.models import Delivery, DeliveryStatus, Webhook
 from tenants import reachability
+from tenants.actors import Actor
 from tenants.models import Group, Tenant, Unreachable, User
 from tests.notifications.conftest import Post
 from tests.racing import Race
@@ -251,3 +252,51 @@ def test_what_was_settled_long_ago_is_forgotten_and_what_waits_is_kept(
         assert deliveries.forget_deliveries().done == 1
 
     assert one(refund, approver.email).status == DeliveryStatus.WAITING
+
+
+# --- Nobody can be reached ------------------------------------------------------------------------------------------
+
+
+def bounced(tenant: Tenant, *emails: str) -> None:
+    for email in emails:
+        reachability.mark_unreachable(
+            tenant, email, reason="The mailbox does not exist (550 5.1.1).", at=timezone.now()
+        )
+
+
+def test_a_checkpoint_whose_only_assignee_cannot_be_reached_goes_to_the_queue_with_that_reason(
+    acme: Tenant, question: Checkpoint
+) -> None:
+    bounced(acme, "ann@acme.example")
+    assert sweeps.reroute().done == 1
+
+    row = Checkpoint.objects.get(pk=question.pk)
+    assert row.is_unrouted
+    assert row.unrouted_reason == "ann@acme.example cannot be reached: The mailbox does not exist (550 5.1.1)."
+    assert sweeps.reroute().done == 0
+
+
+def test_as_long_as_one_of_the_group_can_be_reached_it_stays_with_the_group(
+    acme: Tenant, refund: Checkpoint, approver: User, colleague: User
+) -> None:
+    bounced(acme, approver.email)
+    assert sweeps.reroute().done == 0
+    bounced(acme, colleague.email)
+    assert sweeps.reroute().done == 1
+
+    assert "Nobody of group “finance” can be reached" in Checkpoint.objects.get(pk=refund.pk).unrouted_reason
+
+
+def test_a_mark_in_another_tenant_says_nothing_here(globex: Tenant, question: Checkpoint) -> None:
+    bounced(globex, "ann@acme.example")
+
+    assert sweeps.reroute().done == 0
+
+
+def test_an_admin_who_cannot_be_mailed_keeps_what_they_claimed(
+    acme: Tenant, unrouted: Checkpoint, tenant_admin: User, as_person: Callable[[User], Actor]
+) -> None:
+    bounced(acme, tenant_admin.email)
+    lifecycle.claim(unrouted, actor=as_person(tenant_admin))
+
+    assert sweeps.reroute().done == 0
