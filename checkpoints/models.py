@@ -12,6 +12,8 @@ from tenants.fields import ExactCharField
 from tenants.models import Core, Delegation
 from tenants.scoping import TenantModel, TenantOwned, TenantQuerySet
 
+ALIKE = ["assignee_type", "forbid_requester", "required_approvals", "rejections_allowed", "core", "assignee_value"]
+
 
 class Status(models.TextChoices):
     PENDING = "pending"
@@ -213,6 +215,7 @@ class Checkpoint(TenantModel):
             models.Index(fields=["core", "id"], name="checkpoint_by_core"),
             models.Index(fields=["status", "expires_at"], name="checkpoint_due"),
             models.Index(fields=["status", "next_reminder_at"], name="checkpoint_reminders"),
+            models.Index(fields=["status", "routing", *ALIKE], name="checkpoint_assignments"),
         ]
         constraints = [
             models.CheckConstraint(condition=Q(status__in=Status.values), name="checkpoint_status_known"),

@@ -6,12 +6,11 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db import OperationalError
-from django.db.models import Q
 from django.utils import timezone
 
-from checkpoints import idempotency, lifecycle
+from checkpoints import idempotency, lifecycle, stranded
 from checkpoints.errors import Refusal
-from checkpoints.models import AssigneeType, Checkpoint, CheckpointSet, Routing
+from checkpoints.models import Checkpoint, CheckpointSet
 from tenants.transactions import asks_for_another_try
 
 logger = logging.getLogger(__name__)
@@ -66,27 +65,13 @@ def _expire_row_by_row(*, at: datetime, size: int) -> Outcome:
 
 
 def reroute(*, now: datetime | None = None, batch: int | None = None) -> Outcome:
-    """Rows on which nobody can act any more go to the queue; a delegation that moved takes its rows along.
-
-    One look per distinct assignment that waits, not one per row.
-    """
+    """Rows on which nobody can act any more go to the queue; a delegation that moved takes its rows along."""
     at = now or timezone.now()
     size = batch or settings.SWEEP_BATCH
     outcome = Outcome()
-    waiting = (
-        Checkpoint.objects.pending()
-        .filter(routing=Routing.PEOPLE)
-        .exclude(assignee_type=AssigneeType.UNROUTED)
-        .order_by()
-    )
-    names = ("tenant", "core", "assignee_type", "assignee_value", "assignee_raw")
     # Read to the end before anything is written: SQLite refuses a write while an older read is still open.
-    for assigned in list(waiting.values(*names).distinct()):
-        alike = waiting.filter(**assigned).order_by("id")
-        _reroute_alike(alike.filter(required_approvals=1, forbid_requester=False), outcome, at=at, size=size)
-        # Each quorum has its own number and votes, and four eyes their own requester: one says nothing about the next.
-        each = alike.filter(Q(required_approvals__gt=1) | Q(forbid_requester=True))
-        _reroute_alike(each, outcome, at=at, size=size, one_for_all=False)
+    for suspected in list(stranded.suspects(at=at)):
+        _reroute_each(suspected.order_by("id"), outcome, at=at, size=size)
     return outcome
 
 
@@ -95,19 +80,13 @@ def forget_answers(*, now: datetime | None = None) -> Outcome:
     return Outcome(done=idempotency.forget(now=now))
 
 
-def _reroute_alike(
-    alike: CheckpointSet, outcome: Outcome, *, at: datetime, size: int, one_for_all: bool = True
-) -> None:
-    rows = list(alike.select_related("core", "tenant")[:size])
+def _reroute_each(suspected: CheckpointSet, outcome: Outcome, *, at: datetime, size: int) -> None:
+    rows = list(suspected.select_related("core", "tenant")[:size])
     while rows:
         for row in rows:
-            before = row.row_version
             try:
                 after = lifecycle.reroute(row, at=at)
             except Refusal:
                 continue  # decided in the meantime
-            if after.row_version != before:
-                outcome.done += 1
-            elif one_for_all:
-                return  # this assignment still leads to somebody: so do its other rows
-        rows = list(alike.filter(id__gt=rows[-1].pk).select_related("core", "tenant")[:size])
+            outcome.done += after.row_version != row.row_version
+        rows = list(suspected.filter(id__gt=rows[-1].pk).select_related("core", "tenant")[:size])
