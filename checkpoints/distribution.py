@@ -67,7 +67,8 @@ def _hand_over(events: list[Event], at: datetime) -> None:
 
 
 def _lock_undistributed(*, at: datetime, size: int) -> list[Event]:
-    waiting = Event.objects.filter(_due(at), distributed_at__isnull=True).order_by("id")
+    # By both columns of the index: SQLite would otherwise walk along the ids, through all there ever were.
+    waiting = Event.objects.filter(_due(at), distributed_at__isnull=True).order_by("distributed_at", "id")
     if connection.features.has_select_for_update_skip_locked:
         waiting = waiting.select_for_update(skip_locked=True)
     return list(waiting[:size])
@@ -79,7 +80,7 @@ def _due(at: datetime) -> Q:
 
 def _one_by_one(*, at: datetime, size: int) -> Outcome:
     outcome = Outcome()
-    waiting = Event.objects.filter(_due(at), distributed_at__isnull=True).order_by("id")
+    waiting = Event.objects.filter(_due(at), distributed_at__isnull=True).order_by("distributed_at", "id")
     for key in list(waiting.values_list("pk", flat=True)[:size]):
         try:
             attempt(lambda key=key: _hand_over(list(Event.objects.filter(pk=key, distributed_at__isnull=True)), at))  # type: ignore[misc]

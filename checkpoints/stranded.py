@@ -16,7 +16,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
 from checkpoints.models import ALIKE, AssigneeType, Checkpoint, CheckpointSet, Routing, Status, Vote
 from tenants import directory
 from tenants.fields import new_id
-from tenants.models import Core, Delegation, Membership, MembershipSet, Tenant
+from tenants.models import Core, Delegation, Membership, MembershipSet, Tenant, Unreachable
 
 COLLECTIVE = {AssigneeType.GROUP: "groups__slug", AssigneeType.ROLE: "roles__name"}
 # Who is asked: the type, the tenant, and the name in it.
@@ -32,6 +32,7 @@ def suspects(*, at: datetime) -> Iterator[CheckpointSet]:
     yield from _too_few([kind for kind in alike if kind.type in COLLECTIVE])
     yield from _delegation_moved([kind for kind in alike if kind.type == AssigneeType.DELEGATED_USER], at=at)
     yield from _gone_people(set(cores.values()))
+    yield from _out_of_reach(alike)
 
 
 def waiting() -> CheckpointSet:
@@ -180,6 +181,28 @@ def _delegation_moved(kinds: list[Kind], *, at: datetime) -> Iterator[Checkpoint
         delegate = latest.get(kind.core)
         can_act = delegate is not None and delegate.is_active and delegate.user.is_active
         if delegate is None or not can_act or delegate.user.email != kind.value:
+            yield kind.rows()
+
+
+# --- People whom no mail reaches ------------------------------------------------------------------------------------
+
+
+def _out_of_reach(kinds: list[Kind]) -> Iterator[CheckpointSet]:
+    marked: dict[uuid.UUID, set[str]] = {}
+    for tenant, email in Unreachable.objects.order_by().values_list("tenant", "email"):
+        marked.setdefault(tenant, set()).add(email)
+    if not marked:
+        return
+    users = Membership.objects.filter(tenant__in=list(marked)).values_list("tenant", "user__email", "user")
+    ids = {(tenant, email): str(user) for tenant, email, user in users if email in marked[tenant]}
+    for tenant, emails in marked.items():
+        names = [*emails, *(ids[tenant, email] for email in emails if (tenant, email) in ids)]
+        yield assigned(tenant, AssigneeType.USER, names)
+    members = _names({kind.asked for kind in kinds if kind.type in COLLECTIVE and kind.tenant in marked})
+    for kind in kinds:
+        emails = marked.get(kind.tenant, set())
+        asked = {kind.value} if kind.type == AssigneeType.DELEGATED_USER else set(members.get(kind.asked, ())[::2])
+        if asked and asked <= emails:
             yield kind.rows()
 
 
