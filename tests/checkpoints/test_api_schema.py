@@ -332,8 +332,10 @@ def test_every_refusal_happens_where_the_document_lists_it(name, world):
         check_refused(HAPPENS[name](world, operation), name, operation)
 
 
-def test_a_throttled_request_is_as_told(world, settings):
+def test_a_throttled_request_is_as_told(world, settings, time_machine):
     settings.API_RATE_PER_MINUTE = 1
+    # Both requests shall fall into one minute.
+    time_machine.move_to(datetime(2030, 1, 30, 12, 0, 5, tzinfo=UTC), tick=False)
     for operation in operations_with("Throttled"):
         secret = keys.create(world.acme, name="hasty").secret
         answers = [world.call(operation, api=ApiClient(secret=secret)) for _ in range(2)]
