@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -26,6 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TICK_SECONDS = 0.1
 STOP_SECONDS, HURRY_SECONDS = 5, 1
 MOST_RESTARTS, RESTART_WINDOW_SECONDS = 5, 60
+# Several beats of the worker, and long enough for its start.
+SILENT_SECONDS = 60
 PR_SET_PDEATHSIG = 1
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
@@ -51,6 +54,12 @@ class Child:
     colour: int
     command: Sequence[str]
     signal_if_orphaned: signal.Signals
+    # A file whose time moves as long as the child does its work; a process can be there and hang.
+    beat: Path | None = None
+    # A request to stop goes to the child alone, which passes it on in its own way.
+    stops_its_own: bool = False
+    last_beat: float = 0.0
+    heard_at: float = 0.0
     process: subprocess.Popen[bytes] | None = None
     start_at: float = 0.0
     restarts: deque[float] = field(default_factory=deque)
@@ -70,6 +79,7 @@ class Child:
             preexec_fn=ends_with_parent(self.signal_if_orphaned),  # noqa: PLW1509
         )
         os.close(inlet)
+        self.heard_at = time.monotonic()
 
     def is_running(self) -> bool:
         return self.process is not None and self.process.poll() is None
@@ -78,6 +88,22 @@ class Child:
         if self.process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
+
+    def ask_to_stop(self, number: signal.Signals) -> None:
+        if not self.stops_its_own:
+            self.send(number)
+        elif self.process is not None:
+            self.process.send_signal(number)
+
+    def is_silent(self) -> bool:
+        """By our own clock: setting the time, or letting the machine sleep, silences nobody."""
+        if self.beat is None or not self.is_running():
+            return False
+        with suppress(OSError):
+            beaten = self.beat.stat().st_mtime
+            if beaten != self.last_beat:
+                self.last_beat, self.heard_at = beaten, time.monotonic()
+        return time.monotonic() - self.heard_at > SILENT_SECONDS
 
     def whole_lines(self, received: bytes) -> list[bytes]:
         """Nothing received means the end: what is left then is a line, too."""
@@ -115,6 +141,7 @@ class Supervisor:
             while not (self.stop_requests or self.failure or self.terminal_is_gone()):
                 self.start_what_is_due()
                 self.forward_output()
+                self.look_after_the_silent()
                 self.look_after_the_dead()
                 self.announce()
         finally:
@@ -146,6 +173,14 @@ class Supervisor:
                 self.selector.unregister(child.output)
             for line in child.whole_lines(received):
                 self.say(line.decode(errors="replace").rstrip("\r"), child)
+
+    def look_after_the_silent(self) -> None:
+        for child in self.children:
+            if child.is_silent():
+                self.say(f"{child.name} has not shown a sign of life for {SILENT_SECONDS:g} s: ending it by force.")
+                child.send(signal.SIGKILL)
+                # Its end is seen to like any other; it may take a moment.
+                child.heard_at = time.monotonic()
 
     def look_after_the_dead(self) -> None:
         for child in self.children:
@@ -187,7 +222,7 @@ class Supervisor:
         asked_before = self.stop_requests
         request, patience = (signal.SIGINT, HURRY_SECONDS) if self.in_a_hurry else (signal.SIGTERM, STOP_SECONDS)
         for child in self.children:
-            child.send(request)
+            child.ask_to_stop(request)
         insist_at = time.monotonic() + patience
         while any(child.is_running() for child in self.children):
             if time.monotonic() >= insist_at or self.stop_requests > asked_before:
@@ -249,6 +284,10 @@ def web_command(host: str, port: int) -> list[str]:
     ]
 
 
+def worker_command(beat: Path) -> list[str]:
+    return [sys.executable, "manage.py", "worker", "--beat-file", str(beat)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m config.supervisor", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
@@ -261,11 +300,13 @@ def main() -> int:
         print(problem, file=sys.stderr)
         return 1
     banner = options.banner.read_text().rstrip() if options.banner else f"Ready: http://localhost:{options.port}/"
-    # gunicorn's master ends its workers when asked to, and would orphan them when killed. The worker holds nothing.
-    web = Child("web", 36, web_command(options.host, options.port), signal.SIGTERM)
-    worker = Child("worker", 35, [sys.executable, "manage.py", "sweep", "--loop"], signal.SIGKILL)
-    supervisor = Supervisor([web, worker], is_ready=lambda: answers(options.host, options.port), banner=banner)
-    return supervisor.run()
+    with tempfile.TemporaryDirectory(prefix="holdpoint-supervisor-") as directory:
+        beat = Path(directory, "worker.beat")
+        # gunicorn's master ends its workers when asked to, and would orphan them when killed. The worker holds nothing.
+        web = Child("web", 36, web_command(options.host, options.port), signal.SIGTERM)
+        worker = Child("worker", 35, worker_command(beat), signal.SIGKILL, beat=beat, stops_its_own=True)
+        supervisor = Supervisor([web, worker], is_ready=lambda: answers(options.host, options.port), banner=banner)
+        return supervisor.run()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import connection, connections, models
 
-from checkpoints import errors, events, machine, policy
+from checkpoints import errors, events, machine, nudges, policy
 from checkpoints.models import Checkpoint, Event
 from tenants.actors import Actor
 from tenants.statements import insert
@@ -81,6 +81,7 @@ def change(
         except Lost:
             row = Checkpoint.objects.select_related("core", "tenant").get(pk=row.pk)
         else:
+            nudges.nudge()
             return changed
     raise errors.Busy(row)
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from checkpoints import actions, answers, assignment, deadlines, errors, events, policy, quorum
+from checkpoints import actions, answers, assignment, deadlines, errors, events, nudges, policy, quorum
 from checkpoints.lifecycle.change import Along, plain
 from checkpoints.lifecycle.deciding import supersede
 from checkpoints.models import AssigneeType, Checkpoint, ExpiryAction, Priority, Routing
@@ -133,6 +133,7 @@ def create(draft: Draft, *, actor: Actor, along: Along | None = None) -> Checkpo
             insert(new)
 
     attempt(work)
+    nudges.nudge()
     return row
 
 

@@ -27,10 +27,12 @@ import signal, sys
 from pathlib import Path
 from config import supervisor
 supervisor.MOST_RESTARTS = 1
-web, worker, ready = sys.argv[1:]
+supervisor.SILENT_SECONDS = 1
+web, worker, ready, beat = sys.argv[1:]
+watched = {"beat": Path(beat), "stops_its_own": True} if beat else {}
 children = [
     supervisor.Child("web", 36, ["sh", "-c", web], signal.SIGTERM),
-    supervisor.Child("worker", 35, ["sh", "-c", worker], signal.SIGKILL),
+    supervisor.Child("worker", 35, ["sh", "-c", worker], signal.SIGKILL, **watched),
 ]
 sys.exit(supervisor.Supervisor(children, is_ready=Path(ready).exists, banner="Come in").run())
 """
@@ -67,8 +69,8 @@ class Supervised:
 def supervise(tmp_path: Path) -> Iterator[Callable[..., Supervised]]:
     started: list[subprocess.Popen[str]] = []
 
-    def start(*, web: str = STAYS, worker: str = STAYS, stdout: int = subprocess.PIPE) -> Supervised:
-        command = [sys.executable, "-c", PROGRAM, web, worker, str(tmp_path / "ready")]
+    def start(*, web: str = STAYS, worker: str = STAYS, stdout: int = subprocess.PIPE, beat: str = "") -> Supervised:
+        command = [sys.executable, "-c", PROGRAM, web, worker, str(tmp_path / "ready"), beat]
         started.append(
             subprocess.Popen(command, cwd=ROOT, stdout=stdout, stderr=subprocess.STDOUT, text=True, bufsize=1)
         )
@@ -160,6 +162,24 @@ def test_a_child_that_keeps_ending_makes_it_give_up_and_say_so_last(supervise):
     assert supervised.end() == 1
     assert supervised.lines[-1] == "worker keeps ending (exit code 3): giving up."
     assert is_gone(web)
+
+
+def test_a_child_that_hangs_is_ended_with_all_it_started_and_started_again(supervise, tmp_path):
+    hangs = "trap '' TERM; sleep 600 & echo pid $!; touch \"$0\"; wait; wait"
+    supervised = supervise(worker=hangs.replace("$0", str(tmp_path / "beat")), beat=str(tmp_path / "beat"))
+    first = supervised.pid_of("worker")
+    said = supervised.read_until("sign of life")
+    assert said == "worker has not shown a sign of life for 1 s: ending it by force."
+    assert is_gone(first)
+    assert supervised.pid_of("worker") != first
+
+
+def test_a_child_that_beats_is_left_alone(supervise, tmp_path):
+    beats = f"echo pid $$; while :; do touch {tmp_path / 'beat'}; sleep 0.2; echo beat; done"
+    supervised = supervise(worker=beats, beat=str(tmp_path / "beat"))
+    for _ in range(12):
+        supervised.read_until("| beat")
+    assert not any("sign of life" in line for line in supervised.lines)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children that their parent was killed")
