@@ -148,7 +148,9 @@ def _attribute_of(name: str, token: Token) -> str:
         # Markdown would count on from the first; people refer to the numbers they wrote.
         return f' value="{int(token.info)}"'
     aligned = re.fullmatch("text-align:(left|center|right)", str(token.attrs.get("style", "")))
-    return f' align="{aligned[1]}"' if aligned and name in {"th", "td"} else ""
+    if name in {"th", "td"} and aligned:
+        return f' align="{aligned[1]}"'
+    return ' align="left"' if name == "th" else ""
 
 
 def _opened(name: str, styles: Mapping[str, str], attribute: str = "") -> str:

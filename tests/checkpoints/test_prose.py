@@ -69,7 +69,7 @@ def test_the_lines_of_plain_text_stay_lines():
 
 def test_a_table_keeps_its_columns():
     html = prose.to_html("| item | price |\n|---|--:|\n| chair | 40 |")
-    assert "<th>item</th>" in html
+    assert '<th align="left">item</th>' in html
     assert '<td align="right">40</td>' in html
 
 
