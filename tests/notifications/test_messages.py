@@ -438,6 +438,10 @@ def test_long_comments_are_cut(tell, refund):
     assert len(message.text) < 4000
 
 
+def test_a_room_is_not_told_the_context(tell, ask):
+    assert "DE02" not in tell(Occasion.CREATED, ask(context={"iban": "DE02"}), Kind.CHAT).text
+
+
 def test_what_was_settled_is_told_without_its_context(tell, ask):
     message = tell(Occasion.DECIDED, ask(context={"iban": "DE02"}), **FACTS[Occasion.DECIDED])
     assert "DE02" not in message.text + message.html
