@@ -85,10 +85,11 @@ def plan_reminder(row: Checkpoint, *, at: datetime) -> Change:
 
 
 def next_reminder(row: Checkpoint, *, at: datetime) -> datetime:
-    """The next of its moments that lies ahead: what was missed while nothing ran is not made up for."""
+    """After its interval. What was missed while nothing ran is not made up for, and the count starts anew from now:
+    the next of the old moments may be seconds away."""
     interval = timedelta(minutes=row.reminder_interval_m or 1)
     due = row.next_reminder_at or at
-    return due + interval * max(1, (at - due) // interval + 1)
+    return due + interval if at - due < interval else at + interval
 
 
 def _due(at: datetime) -> CheckpointSet:
