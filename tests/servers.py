@@ -144,7 +144,9 @@ def mail_server(password: str = "") -> Iterator[MailServer]:
     options: dict[str, Any] = {}
     if password:
         options = {
-            "authenticator": lambda _, __, ___, ____, data: AuthResult(success=data.password == password.encode()),
+            "authenticator": lambda _, __, ___, ____, data: AuthResult(
+                success=data.password == password.encode(), handled=False
+            ),
             "auth_required": True,
             "auth_require_tls": False,
         }
