@@ -10,18 +10,19 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from django.db import connection, connections, models
+from django.db import models
 
 from checkpoints import errors, events, machine, nudges, policy
 from checkpoints.models import Checkpoint, Event
 from tenants.actors import Actor
-from tenants.statements import insert
+from tenants.statements import insert, insert_many, update_many
 from tenants.transactions import attempt
 
 TRIES = 50
+# The version, and the number of events: delivery bookkeeping writes events without moving the version.
 GUARDED = ("id", "row_version", "event_count")
 
 
@@ -93,7 +94,7 @@ def swap(row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: da
 
 
 def _write(row: Checkpoint, columns: dict[str, Any], along: Iterable[models.Model]) -> None:
-    if _update_many(tuple(columns), [(row, columns)]) != 1:
+    if update_many([row], [columns], guard=GUARDED) != 1:
         raise Lost
     for new in along:
         insert(new)
@@ -110,15 +111,17 @@ def swap_many(
 ) -> None:
     """The same for some hundreds of rows at once: one statement per shape of change, events in bulk."""
     pending_events: list[Event] = []
-    shapes: dict[tuple[str, ...], list[tuple[Checkpoint, dict[str, Any]]]] = {}
+    shapes: dict[tuple[str, ...], tuple[list[Checkpoint], list[dict[str, Any]]]] = {}
     for row, planned, actor in rows:
         event, columns = _prepare(row, planned, command=command, actor=actor, at=at, moves_version=moves_version)
         pending_events.append(event)
-        shapes.setdefault(tuple(columns), []).append((row, columns))
-    for names, changes in shapes.items():
-        if _update_many(names, changes) != len(changes):
+        alike, changes = shapes.setdefault(tuple(columns), ([], []))
+        alike.append(row)
+        changes.append(columns)
+    for alike, changes in shapes.values():
+        if update_many(alike, changes, guard=GUARDED) != len(alike):
             raise Lost
-    Event.objects.bulk_create(pending_events)
+    insert_many(pending_events)
 
 
 def _prepare(
@@ -144,35 +147,6 @@ def _prepare(
     if moves_version:
         columns |= {"row_version": row.row_version + 1, "updated_at": at}
     return event, columns
-
-
-def _update_many(names: tuple[str, ...], changes: list[tuple[Checkpoint, dict[str, Any]]]) -> int:
-    fields, statement = _guarded_update(names)
-    ours = connections[connection.alias]
-    parameters = [
-        [column.get_db_prep_save(columns[column.name], ours) for column in fields]
-        + [column.get_db_prep_save(value, ours) for column, value in _guard(row)]
-        for row, columns in changes
-    ]
-    with ours.cursor() as cursor:
-        cursor.executemany(statement, parameters)
-        return int(cursor.rowcount)
-
-
-def _guard(row: Checkpoint) -> list[tuple[Any, Any]]:
-    """Its version, and its number of events: delivery bookkeeping writes events without moving the version."""
-    return [(Checkpoint._meta.get_field(name), getattr(row, name)) for name in GUARDED]
-
-
-@cache
-def _guarded_update(names: tuple[str, ...]) -> tuple[list[Any], str]:
-    """SQL for a shape of change; there are as many shapes as there are commands."""
-    meta = Checkpoint._meta
-    fields: list[Any] = [meta.get_field(name) for name in names]
-    quote = connection.ops.quote_name
-    assignments = ", ".join(f"{quote(column.column)} = %s" for column in fields)
-    guard = " AND ".join(f"{quote(name)} = %s" for name in GUARDED)
-    return fields, f"UPDATE {quote(meta.db_table)} SET {assignments} WHERE {guard}"  # noqa: S608 (names of the model)
 
 
 def _with(row: Checkpoint, columns: dict[str, Any]) -> Checkpoint:

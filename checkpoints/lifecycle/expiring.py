@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
+from django.db.models.base import ModelState
 
 from checkpoints import assignment, deadlines, errors, policy
 from checkpoints.lifecycle.change import Change, change, swap_many
@@ -18,6 +19,16 @@ from tenants.models import Core
 from tenants.transactions import attempt
 
 RETRY_AFTER = timedelta(hours=1)
+# What a plan may look at, and what it writes. The rest stays unread: it would take longer than everything else.
+READ = (
+    "id", "tenant_id", "core_id", "status", "row_version", "event_count", "event_head",
+    "assignee_raw", "assignee_type", "assignee_value", "assignee_resolved", "assignment_version",
+    "claimed_by", "claimed_at", "requested_by", "forbid_requester", "required_approvals",
+    "default_option", "action", "action_digest", "expires_at", "window_s", "timeout_raw",
+    "sweep_error", "sweep_retry_at", "expiry_action", "escalation_target", "escalation_chain", "escalation_step",
+    "reminder_interval_m", "next_reminder_at", "resolution", "resolved_by", "resolved_at",
+    "close_reason", "closed_by", "closed_at",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -53,16 +64,25 @@ def expire_batch(*, at: datetime, size: int) -> list[Checkpoint]:
 
 
 def _lock_due(*, at: datetime, size: int) -> list[Checkpoint]:
-    due = Checkpoint.objects.due(at).order_by("expires_at")
+    due = Checkpoint.objects.due(at).order_by("expires_at").values_list(*READ)
     if connection.features.has_select_for_update_skip_locked:
         due = due.select_for_update(skip_locked=True)
-    rows = list(due[:size])
+    rows = [_read(values) for values in due[:size]]
     # Not joined: MariaDB would lock the tenants' rows too, and a second sweeper would find nothing.
     cores = Core.objects.select_related("tenant").in_bulk({row.core_id for row in rows})
     for row in rows:
         row.core = cores[row.core_id]
         row.tenant = row.core.tenant
     return rows
+
+
+def _read(values: tuple[Any, ...]) -> Checkpoint:
+    """A row as ``only()`` would give it, in a third of the time."""
+    row = Checkpoint.__new__(Checkpoint)
+    row._state = ModelState()
+    row._state.adding, row._state.db = False, connection.alias
+    row.__dict__.update(zip(READ, values, strict=True))
+    return row
 
 
 def expire_one(checkpoint: Checkpoint, *, at: datetime) -> Checkpoint:
