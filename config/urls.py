@@ -14,6 +14,7 @@ from django.views.decorators.csrf import csrf_exempt
 from checkpoints.api.problems import not_found
 from checkpoints.api.schema.pages import Docs, Document
 from checkpoints.api.urls import ALIASES
+from notifications.tracking import tracking
 from tenants.signin import sign_in_by_link
 
 handler400 = "checkpoints.api.problems.bad_request"
@@ -66,6 +67,7 @@ urlpatterns = [
     path("decide/<uuid:checkpoint_id>", decide, name="decide"),
     path("password/", own_password, name="own-password"),
     path("sign-in/<str:who>/<str:token>/", sign_in_by_link, name="sign-in-link"),
+    path("anymail/<str:provider>/tracking/", tracking),
     path("admin/", admin.site.urls),
     path("v1/", include(api)),
     path("v1/", include("notifications.api.urls")),

@@ -6,8 +6,10 @@ class NotificationsConfig(AppConfig):
     verbose_name = "Notifications"
 
     def ready(self) -> None:
+        from anymail.signals import tracking
+
         from checkpoints import distribution, jobs
-        from notifications import deliveries, digests, distributing, reminders
+        from notifications import checks, deliveries, digests, distributing, receipts, reminders  # noqa: F401
         from notifications.api import description
 
         distribution.register(distributing.take)
@@ -16,3 +18,4 @@ class NotificationsConfig(AppConfig):
         jobs.register("send_deliveries", deliveries.send_deliveries, every="SWEEP_DELIVER_SECONDS", nudged=True)
         jobs.register("forget_deliveries", deliveries.forget_deliveries, every="SWEEP_FORGET_SECONDS")
         description.register()
+        tracking.connect(receipts.take, dispatch_uid="receipts")
