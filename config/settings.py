@@ -90,8 +90,9 @@ STATIC_ROOT = STATIC_FOLDER if COLLECTED else None
 WHITENOISE_USE_FINDERS = not COLLECTED
 WHITENOISE_AUTOREFRESH = False
 WHITENOISE_MAX_AGE = 86400 if COLLECTED else 60
+STATE_DIR = Path(env.text("STATE_DIR") or BASE_DIR / "var" / "state")
 STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": STATE_DIR}},
     "staticfiles": {
         "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
         if COLLECTED

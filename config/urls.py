@@ -14,6 +14,7 @@ from django.views.decorators.csrf import csrf_exempt
 from checkpoints.api.problems import not_found
 from checkpoints.api.schema.pages import Docs, Document
 from checkpoints.api.urls import ALIASES
+from checkpoints.readiness import ready
 from notifications.tracking import tracking
 from tenants.signin import sign_in_by_link
 
@@ -64,6 +65,7 @@ api = "checkpoints.api.urls"
 urlpatterns = [
     path("", home, name="home"),
     path("healthz", health),
+    path("readyz", ready),
     path("decide/<uuid:checkpoint_id>", decide, name="decide"),
     path("password/", own_password, name="own-password"),
     path("sign-in/<str:who>/<str:token>/", sign_in_by_link, name="sign-in-link"),
