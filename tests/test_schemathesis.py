@@ -19,6 +19,8 @@ from checkpoints import lifecycle
 from checkpoints.answers import Answer
 from checkpoints.api.schema import document
 from checkpoints.models import Checkpoint, Event
+from notifications import webhooks
+from notifications.models import Delivery, Webhook
 from tenants import keys, setup
 from tenants.actors import Actor
 from tenants.models import Tenant
@@ -35,15 +37,23 @@ SHORT = EVERY_PHASE if LARGER else "examples,fuzzing"
 # A run that takes longer hangs: the number of cases is fixed, and takes well below a minute for all three together.
 SECONDS = 180
 COMMANDS = {"resolved", "cancelled", "reassigned", "claimed", "released", "extended", "reminded", "commented"}
+MANY = 100
+HOOK = "https://hooks.acme.example/"
 CONFIGURATION = """
 [parameters]
 "path.checkpoint_id" = {{ dictionary = "checkpoints", probability = 0.8 }}
+"path.webhook_id" = {{ dictionary = "webhooks", probability = 0.8 }}
+"path.delivery_id" = {{ dictionary = "deliveries", probability = 0.8 }}
+"body.url" = {{ dictionary = "addresses", probability = 0.5 }}
 "header.If-Match" = {{ dictionary = "versions", probability = 0.8 }}
 "body.for" = {{ dictionary = "people", probability = 0.8 }}
 "header.Idempotency-Key" = {{ dictionary = "names", probability = 0.8 }}
 
 [dictionaries]
 checkpoints.values = {checkpoints}
+webhooks.values = {webhooks}
+deliveries.values = {deliveries}
+addresses.values = ["https://hooks.acme.example/holdpoint", "https://hooks.acme.example:8443/?token=1"]
 people.values = ["ann@acme.example", "bob@acme.example"]
 versions.values = ["*", '"1"', '"2"']
 names.values = {names}
@@ -81,15 +91,36 @@ def rows(acme: Tenant, program: Actor) -> list[Checkpoint]:
 
 
 @pytest.fixture
+def deliveries(program: Actor, monkeypatch: pytest.MonkeyPatch) -> list[Delivery]:
+    """Given up, of so many webhooks that deleting some leaves others."""
+    # Here and in what the requests ask for: the limit is the business of other tests.
+    monkeypatch.setattr(webhooks, "MOST_WEBHOOKS", 10_000)
+    made = [webhooks.create(actor=program, url=HOOK) for _ in range(MANY)]
+    sent = [webhooks.send_test(webhook, actor=program) for webhook in made]
+    Delivery.objects.update(status="failed", next_try_at=None)
+    return sent
+
+
+@pytest.fixture
 def fuzz(
-    live_server: Any, settings: Any, monkeypatch: pytest.MonkeyPatch, rows: list[Checkpoint], tmp_path: Path
+    live_server: Any,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[Checkpoint],
+    deliveries: list[Delivery],
+    tmp_path: Path,
 ) -> Callable[..., set[str]]:
     # Without it each answer waits 40 ms for the client's acknowledgement.
     monkeypatch.setattr(WSGIRequestHandler, "disable_nagle_algorithm", True)
     # The document tells of 429 as well; here the requests shall get past it.
     settings.API_RATE_PER_MINUTE = settings.API_WRONG_KEYS_PER_MINUTE = 0
     configuration = tmp_path / "schemathesis.toml"
-    known = {"checkpoints": [str(row.pk) for row in rows], "names": [f"request-{number}" for number in range(500)]}
+    known = {
+        "checkpoints": [str(row.pk) for row in rows],
+        "webhooks": [str(row.webhook_id) for row in deliveries],
+        "deliveries": [str(row.pk) for row in deliveries],
+        "names": [f"request-{number}" for number in range(500)],
+    }
     configuration.write_text(CONFIGURATION.format(**{name: json.dumps(values) for name, values in known.items()}))
     # From a file: an address that serves the document would be left out of the test.
     served = tmp_path / "openapi.json"
@@ -134,6 +165,10 @@ def test_with_every_scope_the_api_never_breaks(acme: Tenant, fuzz: Callable[...,
     happened = fuzz(secret, phases=EVERY_PHASE, examples=10)
     # The requests did something: all that a schema can say was said right often enough.
     assert happened >= COMMANDS
+    assert Webhook.objects.exclude(previous_secret="").exists()
+    assert Webhook.objects.exclude(url=HOOK).exists()
+    assert Delivery.objects.filter(status="waiting").exists()
+    assert Webhook.objects.filter(url=HOOK).count() < MANY
 
 
 def test_with_a_key_that_only_reads_the_api_never_breaks(acme: Tenant, fuzz: Callable[..., set[str]]) -> None:
