@@ -4,6 +4,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
+from checkpoints import prose
 from checkpoints.models import Checkpoint
 from checkpoints.sweeps import Outcome
 from notifications.distributing import dedupe_key, email_channel
@@ -53,7 +54,12 @@ def _still_waiting(tenant: Tenant, keys: list[int]) -> list[Checkpoint]:
 def _deliveries(tenant: Tenant, rows: list[Checkpoint], keys: list[int], at: datetime) -> list[Delivery]:
     facts = {
         "checkpoints": [
-            {"id": str(row.pk), "prompt": str(row), "reason": row.unrouted_reason, "priority": row.priority_word}
+            {
+                "id": str(row.pk),
+                "prompt": prose.to_line(row.prompt),
+                "reason": row.unrouted_reason,
+                "priority": row.priority_word,
+            }
             for row in rows[:MOST_NAMED]
         ],
         "more": max(0, len(rows) - MOST_NAMED),

@@ -24,7 +24,7 @@ def notified(key: uuid.UUID, *, to: str, channel: str, at: datetime) -> None:
         row = Checkpoint.objects.select_related("tenant").filter(pk=key, notification_sent=False).first()
         if row is None:
             return
-        planned = Change("notified", {"notification_sent": True}, {"to": to, "channel": channel})
+        planned = Change("notification_sent", {"notification_sent": True}, {"to": to, "channel": channel})
         actor = actors.sweeper(row.tenant)
         try:
             attempt(

@@ -61,7 +61,7 @@ def test_the_first_accepted_message_shows_on_the_row_and_in_its_history(refund: 
     assert row.row_version == refund.row_version
     assert [event.name for event in Event.objects.filter(subject_id=row.pk).order_by("sequence")] == [
         "created",
-        "notified",
+        "notification_sent",
     ]
     assert events.trouble_with(row) == ""
 
