@@ -1,5 +1,15 @@
 """What the desk shows; Django's admin looks for this module."""
 
-from desk import checkpoints, jobs, people, programs, tenancy
+from desk import channels, checkpoints, deliveries, jobs, people, programs, tenancy, unreachable, webhooks
 
-__all__ = ["checkpoints", "jobs", "people", "programs", "tenancy"]
+__all__ = [
+    "channels",
+    "checkpoints",
+    "deliveries",
+    "jobs",
+    "people",
+    "programs",
+    "tenancy",
+    "unreachable",
+    "webhooks",
+]

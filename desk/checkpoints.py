@@ -14,7 +14,7 @@ from unfold.decorators import action, display
 from checkpoints import quorum
 from checkpoints.api.parsing import trouble_with
 from checkpoints.models import Checkpoint, CheckpointSet, Event, Priority, Status
-from desk import commands, stories
+from desk import commands, stories, told
 from desk.listing import UncountedChangeList
 from desk.scoped import TenantAdmin, administered, looked_after
 from desk.templatetags.desk import moment
@@ -83,6 +83,10 @@ class Tabs(UncountedChangeList):
         rows = super().get_queryset(request, exclude_parameters)
         rows = rows.only(*READ, *(READ_OF_ENDED if self.tab == "ended" else ()))
         return cast(QuerySet[Any], rows.most_urgent_first() if self.tab == "unrouted" else rows.newest_first())
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        told.mark_unreachable(self.result_list)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[str]:
         # get_queryset has the last word; columns cannot be sorted by.
@@ -181,7 +185,11 @@ class CheckpointAdmin(TenantAdmin):
 
     @display(description="Asked")
     def assignee(self, row: Checkpoint) -> str:
-        return stories.asked(row)
+        number = getattr(row, "cannot_be_reached", 0)
+        if not number:
+            return stories.asked(row)
+        badge = "cannot be reached" if row.assignee_type in told.ONE_PERSON else f"{number} cannot be reached"
+        return format_html('{} <span class="hp-label hp-unreachable">⚠ {}</span>', stories.asked(row), badge)
 
     @display(description="Priority")
     def urgency(self, row: Checkpoint) -> str:
@@ -287,6 +295,7 @@ class CheckpointAdmin(TenantAdmin):
             "wrong": wrong or {},
             "unplaced": [message for name, found in (wrong or {}).items() if name not in boxes for message in found],
             "quorum": quorum.picture(row),
+            "told": told.told(row),
             "history": [
                 {"event": event, "sentence": stories.sentence(event), "remark": stories.remark(event)}
                 for event in story

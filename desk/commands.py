@@ -12,9 +12,10 @@ from rest_framework.exceptions import APIException, ParseError, ValidationError
 from checkpoints import answers, assignment, errors, lifecycle, machine, policy
 from checkpoints.api.parsing import loads, trouble_with
 from checkpoints.api.problems import STATUS
-from checkpoints.models import AssigneeType, Checkpoint
+from checkpoints.models import AssigneeType, Checkpoint, Routing
 from desk import stories
-from tenants import actors
+from notifications import reminders
+from tenants import actors, directory
 from tenants.actors import Actor
 from tenants.addresses import address_of
 from tenants.models import Group, Membership, Role, Tenant, User
@@ -59,7 +60,7 @@ def offers(request: HttpRequest, row: Checkpoint) -> dict[str, Any]:
     now = timezone.now()
     actor = actor_for(request, row.tenant)
     found: dict[str, Any] = {}
-    for name in COMMANDS.keys() | {"reassign"}:
+    for name in (COMMANDS.keys() - OF_ONESELF) | {"reassign"}:
         if row.status in machine.TABLE[name]:
             verdict = policy.verdict(actor, name, row, at=now)
             found[name] = Offer(verdict.allowed, verdict.reason, verdict.override)
@@ -70,6 +71,9 @@ def offers(request: HttpRequest, row: Checkpoint) -> dict[str, Any]:
         del found["claim"]
     if "extend" in found and row.expires_at is None:
         del found["extend"]
+    if found and _hears(row, actor):
+        name = "unmute" if reminders.is_muted(row, email=actor.name) else "mute"
+        found[name] = Offer(True, "", override=False)
     if found:
         found["options"] = answers.options_of(row)
         found["claimant"] = row.claimant(at=now)
@@ -169,6 +173,34 @@ def _comment(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
     return "Your comment is in the history."
 
 
+def _mute(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    _check_mute(row, actor)
+    reminders.mute(row, email=actor.name)
+    return "You get no more reminders of this one. Everything else still reaches you."
+
+
+def _unmute(row: Checkpoint, actor: Actor, form: dict[str, str]) -> str:
+    _check_mute(row, actor)
+    reminders.unmute(row, email=actor.name)
+    return "You are reminded of this one again."
+
+
+def _check_mute(row: Checkpoint, actor: Actor) -> None:
+    # Whatever has ended, nobody is reminded of.
+    machine.check(row, "remind")
+    if not _hears(row, actor):
+        raise errors.NotAllowed(row, f"{actor.name} is not asked, and so never reminded of this one.")
+
+
+def _hears(row: Checkpoint, actor: Actor) -> bool:
+    """Is asked, or may come to be asked at any moment."""
+    if not row.is_pending or row.routing != Routing.PEOPLE or actor.user is None:
+        return False
+    standing = directory.standing(row.tenant, actor.user)
+    return standing.is_admin or bool(policy.assignee_because(row, standing, at=timezone.now()))
+
+
+OF_ONESELF = {"mute", "unmute"}
 COMMANDS: dict[str, Callable[[Checkpoint, Actor, dict[str, str]], str]] = {
     "resolve": _resolve,
     "cancel": _cancel,
@@ -177,6 +209,8 @@ COMMANDS: dict[str, Callable[[Checkpoint, Actor, dict[str, str]], str]] = {
     "extend": _extend,
     "remind": _remind,
     "comment": _comment,
+    "mute": _mute,
+    "unmute": _unmute,
 }
 
 

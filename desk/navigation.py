@@ -34,6 +34,12 @@ def sections(request: HttpRequest) -> list[dict[str, Any]]:
         _item("Delegations", "swap_horiz", "tenants_delegation"),
         _item("API keys", "key", "tenants_apikey"),
     ]
+    heard = [
+        _item("Channels", "forum", "notifications_channel"),
+        _item("Webhooks", "webhook", "notifications_webhook"),
+        _item("Deliveries", "outgoing_mail", "notifications_delivery"),
+        _item("Cannot be reached", "unsubscribe", "tenants_unreachable"),
+    ]
     tenants = [_item("Tenants", "domain", "tenants_tenant")]
     if request.user.is_superuser:
         tenants += [
@@ -46,6 +52,7 @@ def sections(request: HttpRequest) -> list[dict[str, Any]]:
         {"title": "Decisions", "items": decisions},
         {"title": "Who decides", "items": people, "separator": True},
         {"title": "Programs", "items": programs, "separator": True},
+        {"title": "Messages", "items": heard, "separator": True},
         {"title": "Set-up", "items": tenants, "separator": True},
     ]
 

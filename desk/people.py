@@ -5,14 +5,16 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from desk.scoped import SeveralChoices, TenantAdmin, TenantForm
+from desk.templatetags.desk import in_full
 from tenants import directory, setup
-from tenants.models import STANDARD_ROLES, TENANT_ADMIN, Group, Membership, Role, User, normal_email
+from tenants.models import STANDARD_ROLES, TENANT_ADMIN, Group, Membership, Role, Unreachable, User, normal_email
 
 
 class PersonForm(TenantForm):
@@ -65,18 +67,21 @@ class PeopleAdmin(TenantAdmin):
     ordering = ("user__email",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).select_related("user").prefetch_related("roles", "groups")
+        mark = Unreachable.objects.filter(tenant=OuterRef("tenant"), email=OuterRef("user__email"))
+        rows: QuerySet[Any] = super().get_queryset(request).select_related("user").prefetch_related("roles", "groups")
+        rows = rows.annotate(is_unreachable=Exists(mark))
+        return rows
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
             fields = ["tenant", "email", "name", "roles", "groups"]
             return [name for name in fields if name not in self.get_exclude(request, obj)]
-        return ["tenant", "person", "roles", "groups", "is_active"]
+        return ["tenant", "person", "reached", "roles", "groups", "is_active"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         fixed = list(super().get_readonly_fields(request, obj))
         if obj is not None:
-            fixed.append("person")
+            fixed += ["person", "reached"]
             if not self.has_change_permission(request, obj):
                 fixed.append("in_groups")
         return fixed
@@ -117,11 +122,21 @@ class PeopleAdmin(TenantAdmin):
 
     @display(description="Email")
     def email(self, row: Membership) -> str:
-        return row.user.email
+        if not getattr(row, "is_unreachable", False):
+            return row.user.email
+        return format_html('{} <span class="hp-label hp-unreachable">⚠ cannot be reached</span>', row.user.email)
 
     @display(description="Person")
     def person(self, row: Membership) -> str:
         return f"{row.name} ({row.user.email})" if row.name else row.user.email
+
+    @display(description="Mail")
+    def reached(self, row: Membership) -> str:
+        mark = Unreachable.objects.for_tenant(row.tenant).filter(email=row.user.email).first()
+        if mark is None:
+            return "nothing has come back"
+        badge = '<span class="hp-label hp-unreachable">⚠ cannot be reached</span> since {}. {}'
+        return format_html(badge, in_full(mark.since, row.tenant, ""), mark.reason)
 
     @display(description="Name")
     def named(self, row: Membership) -> str:

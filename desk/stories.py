@@ -86,6 +86,12 @@ def _rerouted(detail: dict[str, Any]) -> str:
     return f"moved it to {(detail.get('assignee_resolved') or {}).get('value')}, the new delegate."
 
 
+def _notified(detail: dict[str, Any]) -> str:
+    if detail.get("channel") == "chat":
+        return f"told the room “{detail.get('to')}” of it."
+    return f"told {detail.get('to')} of it by {detail.get('channel')}."
+
+
 STORIES: dict[str, Callable[[dict[str, Any]], str]] = {
     "created": _created,
     "resolved": _resolved,
@@ -100,12 +106,17 @@ STORIES: dict[str, Callable[[dict[str, Any]], str]] = {
     "extended": lambda detail: f"moved the deadline to {str(detail.get('to'))[:16].replace('T', ' ')} UTC.",
     "reminded": lambda detail: f"asked for reminder number {detail.get('count')}.",
     "commented": lambda detail: "wrote:",
+    "notification_sent": _notified,
+}
+# What is told in another way when nobody asked for it.
+BY_ITSELF: dict[str, Callable[[dict[str, Any]], str]] = {
+    "reminded": lambda detail: f"reminded those who have not answered, reminder number {detail.get('count')}.",
 }
 
 
 def sentence(event: Event) -> str:
     detail = event.data.get("detail") or {}
-    tell = STORIES.get(event.name)
+    tell = (BY_ITSELF.get(event.name) if event.actor == "sweep" else None) or STORIES.get(event.name)
     rest = tell(detail) if tell else f"{event.name}."
     # "claimed it for themselves" needs no name.
     rest = rest.replace(f" for {who(event.actor)}.", ".")

@@ -21,8 +21,10 @@ from django_q.models import Failure, Schedule
 
 from checkpoints.models import Checkpoint, JobBeat
 from desk import commands
+from desk import webhooks as webhooks_on_the_desk
 from notifications import webhooks
-from notifications.models import Delivery, Webhook
+from notifications.distributing import email_channel
+from notifications.models import Channel, Delivery, Webhook
 from tenants import actors, keys, setup
 from tenants.models import (
     ApiKey,
@@ -34,6 +36,7 @@ from tenants.models import (
     RequestCount,
     Role,
     Tenant,
+    Unreachable,
     User,
 )
 from tests.routes import Route, every_route
@@ -58,7 +61,7 @@ MAY_BE_UNAVAILABLE = {"readyz"}
 
 
 @pytest.fixture
-def foreign_rows(ask: Callable[..., Checkpoint], acme: Tenant, tenant_admin: User) -> dict[type, Any]:
+def foreign_rows(ask: Callable[..., Checkpoint], acme: Tenant, globex: Tenant, tenant_admin: User) -> dict[type, Any]:
     """One row of acme for every model that the desk or the API shows."""
     Tenant.objects.filter(pk=acme.pk).update(name=f"{MARK} inc")
     person = setup.add_person(acme, f"{MARK}@acme.example", roles=[MARK], groups=[MARK])
@@ -72,8 +75,13 @@ def foreign_rows(ask: Callable[..., Checkpoint], acme: Tenant, tenant_admin: Use
     delivery = webhooks.send_test(webhook, actor=program)
     # Given up: there is something to send again.
     Delivery.objects.filter(pk=delivery.pk).update(status="failed", next_try_at=None, last_error=MARK)
+    # Mail is there from the first look on: a page that makes it would seem to write.
+    for tenant in (acme, globex):
+        email_channel(tenant)
     return {
         Checkpoint: checkpoint,
+        Channel: Channel.objects.create(tenant=acme, kind="chat", name=MARK, url=f"https://{MARK}.example/room"),
+        Unreachable: Unreachable.objects.create(tenant=acme, email=f"{MARK}@acme.example", reason=MARK),
         Webhook: webhook,
         Delivery: delivery,
         Tenant: acme,
@@ -132,6 +140,8 @@ def values_for(route: Route, rows: dict[type, Any]) -> dict[str, list[Any]]:
     for model, row in rows.items():
         if route.pattern.startswith(f"admin/{model._meta.app_label}/{model._meta.model_name}/"):
             values["object_id"] = [row.pk]
+    if route.pattern.startswith("admin/notifications/webhook/"):
+        values["command"] = list(webhooks_on_the_desk.COMMANDS)
     return values
 
 
@@ -316,7 +326,7 @@ def test_actions_on_foreign_rows_do_nothing(
     client = signed_in(outsider)
     before = everything()
     for model in admin.site._registry:
-        for name in ("delete_selected", "claim_selected", "reassign_selected", "rotate", "revoke"):
+        for name in ("delete_selected", "claim_selected", "reassign_selected", "rotate", "revoke", "reachable_again"):
             address = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
             response = client.post(
                 address, {"action": name, "_selected_action": [str(foreign_rows[model].pk)], "post": "yes"}, follow=True
