@@ -11,12 +11,12 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.db import connection
-from django.db.models import Count, Exists, F, OuterRef, Q, Subquery, Value
+from django.db.models import Count, Exists, F, FilteredRelation, OuterRef, Q, Subquery, Value
 
 from checkpoints.models import ALIKE, AssigneeType, Checkpoint, CheckpointSet, Routing, Status, Vote
 from tenants import directory
 from tenants.fields import new_id
-from tenants.models import Core, Delegation, Membership, MembershipSet, Tenant, Unreachable
+from tenants.models import Core, Membership, MembershipSet, Tenant, Unreachable
 
 COLLECTIVE = {AssigneeType.GROUP: "groups__slug", AssigneeType.ROLE: "roles__name"}
 # Who is asked: the type, the tenant, and the name in it.
@@ -27,11 +27,13 @@ Person = tuple[uuid.UUID, str]
 
 def suspects(*, at: datetime) -> Iterator[CheckpointSet]:
     """Sets of rows to look at, one by one. To be read to the end before any of them is changed."""
-    cores = dict(Core.objects.order_by().values_list("pk", "tenant"))
-    alike = _assignments(cores)
+    tenants, delegates = _cores(at=at)
+    alike = _assignments(tenants)
     yield from _too_few([kind for kind in alike if kind.type in COLLECTIVE])
-    yield from _delegation_moved([kind for kind in alike if kind.type == AssigneeType.DELEGATED_USER], at=at)
-    yield from _gone_people(set(cores.values()))
+    for kind in alike:
+        if kind.type == AssigneeType.DELEGATED_USER and delegates.get(kind.core) != kind.value:
+            yield kind.rows()
+    yield from _gone_people(set(tenants.values()))
     yield from _out_of_reach(alike)
 
 
@@ -171,17 +173,22 @@ def _in(type_: AssigneeType) -> MembershipSet:
     return able().filter(**{f"{relation}__tenant": F("tenant")})
 
 
-def _delegation_moved(kinds: list[Kind], *, at: datetime) -> Iterator[CheckpointSet]:
-    if not kinds:
-        return
-    current = Delegation.objects.current(at).select_related("delegate__user").order_by("starts_at", "id")
+def _cores(*, at: datetime) -> tuple[dict[uuid.UUID, uuid.UUID], dict[uuid.UUID, str]]:
+    """The tenant of each core, and the address of the delegate who can act for it now."""
+    current = Q(delegations__starts_at__lte=at) & (
+        Q(delegations__ends_at__isnull=True) | Q(delegations__ends_at__gt=at)
+    )
+    rows = Core.objects.annotate(current=FilteredRelation("delegations", condition=current))
+    person = "current__delegate__user"
+    names = (f"{person}__email", f"{person}__is_active", "current__delegate__is_active")
+    tenants, delegates = {}, {}
     # The latest start wins, also when that person can no longer act.
-    latest = {delegation.core_id: delegation.delegate for delegation in current}
-    for kind in kinds:
-        delegate = latest.get(kind.core)
-        can_act = delegate is not None and delegate.is_active and delegate.user.is_active
-        if delegate is None or not can_act or delegate.user.email != kind.value:
-            yield kind.rows()
+    for core, tenant, email, *active in rows.order_by("current__starts_at", "current__id").values_list(
+        "pk", "tenant", *names
+    ):
+        tenants[core] = tenant
+        delegates[core] = email if all(active) else ""
+    return tenants, delegates
 
 
 # --- People whom no mail reaches ------------------------------------------------------------------------------------
