@@ -12,7 +12,7 @@ from typing import Any
 from django.db import models
 from django.utils import timezone
 
-from checkpoints import errors
+from checkpoints import errors, nudges
 from checkpoints.events import moment
 from notifications import policy, signing
 from notifications.models import Delivery, DeliveryStatus, DeliveryTry, Kind, Occasion, Webhook
@@ -122,15 +122,16 @@ def delete(webhook: Webhook, *, actor: Actor) -> None:
     _admit(actor, webhook)
     deliveries = Delivery.objects.for_tenant(actor.tenant).filter(webhook=webhook)
     # Nothing new is queued for it from here on. Whoever is cut off in the middle can ask again.
-    Webhook.objects.for_tenant(actor.tenant).filter(pk=webhook.pk).update(is_active=False)
+    found = Webhook.objects.for_tenant(actor.tenant).filter(pk=webhook.pk)
+    attempt(lambda: found.update(is_active=False))
     while attempt(lambda: _delete_some(deliveries)):
         pass
 
     def finish() -> None:
-        found = _lock(webhook)
+        locked = _lock(webhook)
         while _delete_some(deliveries):
             pass
-        found.delete()
+        locked.delete()
 
     attempt(finish)
 
@@ -160,6 +161,7 @@ def send_test(
         _lock(webhook)
         delivery.save(force_insert=True)
         _write(along, delivery)
+        nudges.nudge()
 
     attempt(write)
     return delivery
@@ -188,6 +190,7 @@ def redeliver(
         for name, value in again.items():
             setattr(found, name, value)
         _write(along, found)
+        nudges.nudge()
         return found
 
     for _ in range(TRIES):
