@@ -102,7 +102,7 @@ class Supervisor(Process):
         self.port = free_port()
         command = [sys.executable, "-m", "config.supervisor", "--port", str(self.port)]
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        super().__init__(command, product_environment(url), **quiet)
+        super().__init__(command, product_environment(url) | {"Q_WORKERS": "1"}, **quiet)
         wait_for(self.port, self.process)
 
     def stop(self) -> None:

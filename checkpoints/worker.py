@@ -18,6 +18,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error, connections
+from django.urls import get_resolver
 from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.cluster import Cluster
@@ -131,9 +132,7 @@ class Worker:
         scheduler(broker)
         connections.close_all()
         everybody_ends_with_the_first()
-        # What is here now stays as it is, and is shared by all processes.
-        gc.collect()
-        gc.freeze()
+        share_what_is_here()
         cluster.start()
         while self.patience is None and cluster.sentinel.is_alive() and not self.is_silent():
             time.sleep(TICK_SECONDS)
@@ -177,6 +176,13 @@ class Worker:
         if sys.platform != "linux" and os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         return 0 if asked else 1
+
+
+def share_what_is_here() -> None:
+    """What is in memory before the fork is there once; a link in a mail needs all addresses, and these the rest."""
+    _ = get_resolver().url_patterns
+    gc.collect()
+    gc.freeze()
 
 
 def everybody_ends_with_the_first() -> None:

@@ -12,10 +12,15 @@ from tools.install import ROOT
 
 DEFAULT_PORT = 8000
 BANNER = ROOT / "var" / "banner.txt"
+# Who tries out a deadline of a minute does not want to wait for five more.
+DEMO_SECONDS = 60
+SHORTENED = ("SWEEP_EXPIRE_SECONDS", "SWEEP_REROUTE_SECONDS", "SWEEP_REMIND_SECONDS", "SWEEP_DIGEST_SECONDS")
 
 
 def write_env_file(path: Path) -> None:
     lines = ["DEBUG=1", f"SECRET_KEY={secrets.token_urlsafe(50)}", f"BASE_URL=http://localhost:{DEFAULT_PORT}"]
+    # One process for the jobs of one person's trial: it is also their memory.
+    lines += ["Q_WORKERS=1", *(f"{name}={DEMO_SECONDS}" for name in SHORTENED)]
     # Created closed: the secret must not be readable for the moment a later chmod would take.
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write("\n".join(lines) + "\n")

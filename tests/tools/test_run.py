@@ -3,7 +3,8 @@ import os
 import pytest
 
 from config.environment import read_env_file
-from tools.run import lead_links_to, write_env_file
+from tests.environment import names_the_settings_read
+from tools.run import SHORTENED, lead_links_to, write_env_file
 
 
 @pytest.fixture
@@ -25,6 +26,7 @@ def test_each_env_file_has_a_secret_of_its_own(tmp_path):
         values = dict(line.split("=", 1) for line in (tmp_path / name).read_text().splitlines())
         assert values["DEBUG"] == "1"
         assert values["BASE_URL"] == "http://localhost:8000"
+        assert values["SWEEP_EXPIRE_SECONDS"] == "60"
         secrets.add(values["SECRET_KEY"])
     assert len(secrets) == 2
     assert min(len(secret) for secret in secrets) >= 50
@@ -43,3 +45,7 @@ def test_links_lead_to_the_port_that_was_asked_for_whatever_the_env_file_says(tm
     lead_links_to(8123)
     read_env_file(tmp_path / ".env")
     assert os.environ["BASE_URL"] == "http://localhost:8123"
+
+
+def test_what_the_env_file_shortens_are_settings_that_exist():
+    assert set(SHORTENED) <= names_the_settings_read()
