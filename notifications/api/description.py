@@ -26,7 +26,7 @@ FIELDS = {
     "url": "Where messages go: `https://`, a public address, no user name. `http://` and private addresses only where "
     "the operator allows them.",
     "description": "What it is for, in your words.",
-    "events": "The types it is told of; empty for all of them.",
+    "events": f"The types it is told of; empty for all of {', '.join(f'`{type}`' for type in webhooks.TYPES)}.",
     "is_active": "Whether it is told anything. `true` switches one on again that was switched off.",
 }
 WEBHOOK: dict[str, Schema] = {
@@ -78,6 +78,7 @@ DELIVERY: dict[str, Schema] = {
     },
 }
 STATUS: Given = {"status": ({"type": "string", "enum": DeliveryStatus.values}, "Where it stands.", "failed")}
+ALWAYS_THERE = "Every field is always there; what there is none of is `null`. Moments are UTC."
 ROTATED = "A new secret, shown in this answer only. Messages are signed with both for 24 hours."
 
 
@@ -288,9 +289,9 @@ def register() -> None:
     rooms.register(
         operations=OPERATIONS,
         rows={
-            "Webhook": rooms.Row(lambda: _whole(WEBHOOK), "A webhook"),
+            "Webhook": rooms.Row(lambda: _whole(WEBHOOK), "A webhook", ALWAYS_THERE),
             "NewWebhook": rooms.Row(lambda: _whole(WEBHOOK | {"secret": SHOWN_ONCE})),
-            "Delivery": rooms.Row(lambda: _whole(DELIVERY), "A delivery"),
+            "Delivery": rooms.Row(lambda: _whole(DELIVERY), "A delivery", ALWAYS_THERE),
         },
         places={
             "webhook_id": _place("webhook_id", "webhook", ID),

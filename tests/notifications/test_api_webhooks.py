@@ -221,6 +221,22 @@ def test_a_test_is_queued_like_any_message_and_the_worker_sends_it(
     assert [one["succeeded"] for one in shown["tries"]] == [True]
 
 
+def test_a_test_and_a_redelivery_wake_the_worker(
+    api: ApiClient,
+    webhook: Webhook,
+    given_up: Delivery,
+    settings: Any,
+    django_capture_on_commit_callbacks: Callable[..., Any],
+) -> None:
+    settings.JOBS_NUDGE = True
+    again = address(webhook, "deliveries", given_up.pk, "redeliver")
+    # The second redelivery finds it waiting, and has nothing to wake anybody for.
+    for path, wakes in ((address(webhook, "test"), True), (again, True), (again, False)):
+        with django_capture_on_commit_callbacks() as woken:
+            api.request("POST", path, {})
+        assert bool(woken) == wakes
+
+
 def test_every_test_is_a_message_of_its_own(api: ApiClient, webhook: Webhook) -> None:
     assert len({api.request("POST", address(webhook, "test"), {}).json()["id"] for _ in range(3)}) == 3
 
