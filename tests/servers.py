@@ -36,13 +36,15 @@ class HttpEndpoint:
     requests: list[Request] = field(default_factory=list)
     address: str = ""
     over: threading.Event = field(default_factory=threading.Event)
+    listen: Callable[[], None] = lambda: None
 
     def next_reply(self) -> Any:
         return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
 
 @contextmanager
-def http_endpoint() -> Iterator[HttpEndpoint]:
+def http_endpoint(*, listening: bool = True) -> Iterator[HttpEndpoint]:
+    """Without ``listening`` it has an address, and refuses every connection until ``listen()``."""
     endpoint = HttpEndpoint()
 
     class Handler(BaseHTTPRequestHandler):
@@ -63,17 +65,26 @@ def http_endpoint() -> Iterator[HttpEndpoint]:
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+    server.server_bind()
     endpoint.address = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
+
+    def listen() -> None:
+        server.server_activate()
+        thread.start()
+
+    endpoint.listen = listen
+    if listening:
+        listen()
     try:
         yield endpoint
     finally:
         endpoint.over.set()
-        server.shutdown()
+        if thread.is_alive():
+            server.shutdown()
+            thread.join()
         server.server_close()
-        thread.join()
 
 
 @dataclass

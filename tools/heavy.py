@@ -23,6 +23,7 @@ PROMISES: dict[int, Sequence[str]] = {
     1: ("tests/heavy", "-k", "one_decision_wins"),
     2: ("tests/heavy", "-k", "happens_once"),
     3: ("tests/heavy", "-k", "at_the_deadline"),
+    8: ("tests/notifications/test_webhooks_arrive.py",),
     9: ("tests/tenants/test_egress.py",),
     10: ("tests/test_tenant_matrix.py", *COUNTING),
     11: ("tests/test_schemathesis.py", *COUNTING),
