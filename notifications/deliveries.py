@@ -7,6 +7,7 @@ server that is down or slow delays its own messages only.
 import logging
 import random
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -161,12 +162,26 @@ def record_success(delivery: Delivery, receipt: Receipt, *, took: float) -> None
         )
         _record_try(delivery, now, True, receipt.detail, receipt.response_status, took)
 
+    # First what follows from it: whoever dies in between sends it again, and then nothing is missing.
+    _follow(lambda: _succeeded(delivery, at=now), delivery)
     attempt(work)
+
+
+def _succeeded(delivery: Delivery, *, at: datetime) -> None:
     if delivery.webhook is not None:
         endpoints.succeeded(delivery.webhook)
     elif delivery.checkpoint is not None and delivery.asks and not delivery.checkpoint.notification_sent:
         to = delivery.recipient or str(delivery.channel)
-        lifecycle.notified(delivery.checkpoint.pk, to=to, channel=delivery.kind, at=now)
+        lifecycle.notified(delivery.checkpoint.pk, to=to, channel=delivery.kind, at=at)
+
+
+def _follow(work: Callable[[], None], delivery: Delivery) -> None:
+    """What cannot be written beside a message must not keep its own record from being written: it would go out again,
+    and again."""
+    try:
+        work()
+    except Exception:
+        logger.exception("What follows from delivery %s could not be written", delivery.pk)
 
 
 def record_failure(delivery: Delivery, error: ChannelError, *, lease_ends: datetime, took: float) -> None:
@@ -185,11 +200,15 @@ def record_failure(delivery: Delivery, error: ChannelError, *, lease_ends: datet
         Delivery.objects.filter(pk=delivery.pk, status=DeliveryStatus.WAITING, next_try_at=lease_ends).update(**changes)
         _record_try(delivery, now, False, error.detail, error.response_status, took)
 
+    _follow(lambda: _failed(delivery, error, at=now), delivery)
     attempt(work)
+
+
+def _failed(delivery: Delivery, error: ChannelError, *, at: datetime) -> None:
     if error.unreachable and delivery.recipient:
-        reachability.mark_unreachable(delivery.tenant, delivery.recipient, reason=error.detail, at=now)
+        reachability.mark_unreachable(delivery.tenant, delivery.recipient, reason=error.detail, at=at)
     if delivery.webhook is not None:
-        endpoints.failed(delivery.webhook, error, at=now)
+        endpoints.failed(delivery.webhook, error, at=at)
 
 
 def delay_after(tries: int, retry_after: float | None = None) -> timedelta:
