@@ -9,6 +9,16 @@ class Sizes:
     raced_checkpoints: int
     idempotency_keys: int
     decisions_at_the_deadline: int
+    rows_through_crashes: int
+    batch_through_crashes: int
+    kills_of_workers: int
+    seconds_between_kills: float
+    commands_through_crashes: int
+    commands_between_kills: int
+    due_after_downtime: int
+    batch_after_downtime: int
+    poison_rows: int
+    reminders_after_downtime: int
     lives: int
     steps: int
     pure_examples: int
@@ -19,6 +29,16 @@ SUITE = Sizes(
     raced_checkpoints=40,
     idempotency_keys=30,
     decisions_at_the_deadline=25,
+    rows_through_crashes=160,
+    batch_through_crashes=20,
+    kills_of_workers=8,
+    seconds_between_kills=0.5,
+    commands_through_crashes=20,
+    commands_between_kills=5,
+    due_after_downtime=300,
+    batch_after_downtime=40,
+    poison_rows=3,
+    reminders_after_downtime=30,
     lives=80,
     steps=40,
     pure_examples=200,
@@ -28,6 +48,16 @@ FULL = Sizes(
     raced_checkpoints=2000,
     idempotency_keys=1000,
     decisions_at_the_deadline=500,
+    rows_through_crashes=10_000,
+    batch_through_crashes=300,
+    kills_of_workers=100,
+    seconds_between_kills=4.0,
+    commands_through_crashes=400,
+    commands_between_kills=14,
+    due_after_downtime=50_000,
+    batch_after_downtime=300,
+    poison_rows=20,
+    reminders_after_downtime=2000,
     lives=600,
     steps=60,
     pure_examples=5000,
