@@ -71,6 +71,10 @@ class ChannelForm(TenantForm):
                 f"a secret and is not shown again.{' Leave it empty to keep the one you have.' if known else ''}"
             )
 
+    def _get_validation_exclusions(self) -> set[str]:
+        # No form shows it, and a name is taken once per kind.
+        return super()._get_validation_exclusions() - {"kind"}
+
     def clean_name(self) -> str:
         return str(self.cleaned_data["name"]).strip()
 

@@ -1,6 +1,6 @@
 """People, groups and roles of a tenant."""
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
@@ -68,9 +68,8 @@ class PeopleAdmin(TenantAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         mark = Unreachable.objects.filter(tenant=OuterRef("tenant"), email=OuterRef("user__email"))
-        rows: QuerySet[Any] = super().get_queryset(request).select_related("user").prefetch_related("roles", "groups")
-        rows = rows.annotate(is_unreachable=Exists(mark))
-        return rows
+        rows = super().get_queryset(request).select_related("user").prefetch_related("roles", "groups")
+        return cast(QuerySet[Any], rows.annotate(is_unreachable=Exists(mark)))
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is None:
