@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, connections
+from django.db import IntegrityError, connection, connections
 from django.db.models import F
 from django.utils import timezone
 
@@ -32,8 +32,8 @@ from tenants.transactions import attempt
 
 logger = logging.getLogger(__name__)
 
-# Longer than any channel takes for one message.
-LEASE = timedelta(seconds=90)
+# Longer than any channel takes for one message: a mail server may be slow at every step of the conversation.
+LEASE = timedelta(seconds=180)
 # With the first try, eight within a day.
 DELAYS = tuple(timedelta(seconds=s) for s in (30, 120, 600, 1800, 7200, 21600, 54000))
 LONGEST_WAIT = timedelta(days=1)
@@ -105,7 +105,10 @@ class _LaneWorker:
         lease_ends = claim(key, due_at)
         if lease_ends is None:
             return None
-        delivery = Delivery.objects.select_related("checkpoint__core", "tenant", "channel", "webhook").get(pk=key)
+        related = ("checkpoint__core", "checkpoint__tenant", "tenant", "channel", "webhook")
+        delivery = Delivery.objects.select_related(*related).filter(pk=key).first()
+        if delivery is None:
+            return None  # its webhook or channel was deleted
         verdict = look_again(delivery)
         if verdict is not None:
             settle(delivery, verdict)
@@ -164,7 +167,7 @@ def record_success(delivery: Delivery, receipt: Receipt, *, took: float) -> None
 
     # First what follows from it: whoever dies in between sends it again, and then nothing is missing.
     _follow(lambda: _succeeded(delivery, at=now), delivery)
-    attempt(work)
+    _unless_deleted(delivery, work)
 
 
 def _succeeded(delivery: Delivery, *, at: datetime) -> None:
@@ -198,10 +201,21 @@ def record_failure(delivery: Delivery, error: ChannelError, *, lease_ends: datet
 
     def work() -> None:
         Delivery.objects.filter(pk=delivery.pk, status=DeliveryStatus.WAITING, next_try_at=lease_ends).update(**changes)
+        if error.whole_lane and error.retry_after:
+            _hold_back(delivery.lane, until=now + asked_for(error.retry_after))
         _record_try(delivery, now, False, error.detail, error.response_status, took)
 
     _follow(lambda: _failed(delivery, error, at=now), delivery)
-    attempt(work)
+    _unless_deleted(delivery, work)
+
+
+def _unless_deleted(delivery: Delivery, work: Callable[[], None]) -> None:
+    """A webhook may be deleted, with all its messages, while one of them is on the way."""
+    try:
+        attempt(work)
+    except IntegrityError:
+        if Delivery.objects.filter(pk=delivery.pk).exists():
+            raise
 
 
 def _failed(delivery: Delivery, error: ChannelError, *, at: datetime) -> None:
@@ -214,8 +228,16 @@ def _failed(delivery: Delivery, error: ChannelError, *, at: datetime) -> None:
 def delay_after(tries: int, retry_after: float | None = None) -> timedelta:
     """Longer each time, not for all at the same moment, and never sooner than the other side asked for."""
     planned = DELAYS[min(max(tries, 1), len(DELAYS)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311 (jitter)
-    asked = timedelta(seconds=min(retry_after or 0, LONGEST_WAIT.total_seconds()))
-    return max(planned, asked)
+    return max(planned, asked_for(retry_after))
+
+
+def asked_for(retry_after: float | None) -> timedelta:
+    return timedelta(seconds=min(retry_after or 0, LONGEST_WAIT.total_seconds()))
+
+
+def _hold_back(lane: str, *, until: datetime) -> None:
+    """Whoever asked for time meant all messages. What would come sooner comes then, and has used up no try."""
+    Delivery.objects.filter(status=DeliveryStatus.WAITING, lane=lane, next_try_at__lt=until).update(next_try_at=until)
 
 
 def _record_try(

@@ -53,7 +53,8 @@ def take(*, event: Any, esp_name: str, **_: Any) -> None:
     if not attempt(lambda: _move(delivery, status, _detail(event, esp_name, status), str(event.message_id or ""), now)):
         return
     if status == DeliveryStatus.DELIVERED:
-        reachability.clear_unreachable(delivery.tenant, delivery.recipient)
+        arrived_at = event.timestamp or now
+        reachability.clear_unreachable(delivery.tenant, delivery.recipient, arrived_at=arrived_at)
         if before == DeliveryStatus.WAITING and delivery.checkpoint_id and delivery.asks:
             # We never heard that it was taken, and would have sent it once more.
             lifecycle.notified(delivery.checkpoint_id, to=delivery.recipient, channel=delivery.kind, at=now)

@@ -12,8 +12,12 @@ def mark_unreachable(tenant: Tenant, email: str, *, reason: str, at: datetime) -
     )
 
 
-def clear_unreachable(tenant: Tenant, email: str) -> None:
-    Unreachable.objects.for_tenant(tenant).filter(email=normal_email(email)).delete()
+def clear_unreachable(tenant: Tenant, email: str, *, arrived_at: datetime | None = None) -> None:
+    """A report of an older mail says nothing about a newer bounce."""
+    marks = Unreachable.objects.for_tenant(tenant).filter(email=normal_email(email))
+    if arrived_at is not None:
+        marks = marks.filter(since__lt=arrived_at)
+    marks.delete()
 
 
 def unreachable_among(tenant: Tenant, emails: Iterable[str]) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import tenants.fields
 from django.db import migrations, models
+
+import tenants.fields
 
 
 class Migration(migrations.Migration):

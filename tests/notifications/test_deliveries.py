@@ -300,3 +300,25 @@ def test_an_admin_who_cannot_be_mailed_keeps_what_they_claimed(
     lifecycle.claim(unrouted, actor=as_person(tenant_admin))
 
     assert sweeps.reroute().done == 0
+
+
+@pytest.mark.both_databases
+@pytest.mark.django_db(transaction=True)
+def test_a_webhook_deleted_while_its_message_is_on_the_way_stops_nobody(
+    webhook: Webhook, acme: Tenant, question: Checkpoint, post: Post, run_post: Run, settings: Any
+) -> None:
+    settings.DELIVERY_LANES_AT_ONCE = 1
+    other = Webhook.objects.create(tenant=acme, url="https://hooks.example/2", secret="whsec_x")
+
+    class Deleting(list[Delivery]):
+        def append(self, delivery: Delivery) -> None:
+            super().append(delivery)
+            if delivery.webhook_id == webhook.pk:
+                Webhook.objects.get(pk=webhook.pk).delete()
+
+    post.sent = Deleting()
+    run_post()
+
+    assert ("event", other.lane) in post.told()
+    assert post.of("created") == ["ann@acme.example"]
+    assert set(Delivery.objects.values_list("status", flat=True)) == {DeliveryStatus.SENT}
