@@ -10,6 +10,7 @@ from django.test import Client
 
 from checkpoints import events
 from checkpoints.models import Checkpoint, Event, Status
+from notifications.models import Channel, Webhook
 from tenants.models import Group, Tenant, User
 
 pytestmark = pytest.mark.django_db
@@ -34,6 +35,13 @@ def test_the_demo_has_two_tenants_their_people_and_every_state() -> None:
     assert {row.status for row in acme} == set(Status.values)
     assert {row.assignee_type for row in acme} == {"user", "group", "delegated_user", "unrouted"}
     assert acme.filter(claimed_by="ann@acme.example").exists()
+
+
+def test_the_demo_calls_nobody() -> None:
+    load()
+    assert not Webhook.objects.filter(is_active=True).exists()
+    assert not Channel.objects.filter(kind="chat", is_active=True).exists()
+    assert (Webhook.objects.count(), Channel.objects.filter(kind="chat").count()) == (1, 1)
 
 
 def test_loading_it_again_changes_nothing() -> None:

@@ -15,7 +15,9 @@ from checkpoints import lifecycle
 from checkpoints.answers import Answer
 from checkpoints.lifecycle import Draft
 from checkpoints.models import Checkpoint
-from tenants import actors, keys, setup
+from notifications import webhooks
+from notifications.models import Channel, Kind
+from tenants import actors, keys, reachability, setup
 from tenants.actors import Actor
 from tenants.models import ApiKey, Core, Delegation, Membership, Tenant, User
 
@@ -35,7 +37,8 @@ class Command(BaseCommand):
         globex = _tenant("globex", "Globex", "America/New_York")
         _person(acme, "admin@acme.example", "Ada Admin", roles=["tenant_admin"])
         _person(acme, "ann@acme.example", "Ann Approver", roles=["approver"], groups=["finance"])
-        _person(acme, "bob@acme.example", "Bob Approver", roles=["approver"], groups=["finance"])
+        _person(acme, "bob@acme.example", "Bob Approver", roles=["approver"], groups=["finance", "travel"])
+        _person(acme, "carl@acme.example", "Carl Approver", roles=["approver"], groups=["travel"])
         _person(globex, "admin@globex.example", "Greta Admin", roles=["tenant_admin"])
         secret = _key(acme)
         # All or nothing: a start that was interrupted is made up for by the next one.
@@ -109,6 +112,7 @@ class Story:
         self._waiting(ann)
         self._unrouted()
         self._ended(admin, ann, bob)
+        self._messages()
 
     def _waiting(self, ann: Actor) -> None:
         self.ask(
@@ -175,6 +179,22 @@ class Story:
             "contract-reader", "Clause 7.2 limits our liability. Accept?", assignee="team:legal", options=APPROVE_REJECT
         )
         self.ask("newsletter", "Send the December newsletter to 18,000 subscribers?", options=["send", "hold"])
+
+    def _messages(self) -> None:
+        """Examples to look at, all of them switched off: a demonstration calls nobody."""
+        room = {"name": "Finance", "url": "https://chat.example/hooks/finance/demo", "is_active": False}
+        Channel.objects.create(tenant=self.tenant, kind=Kind.CHAT, occasions=["created", "decided"], **room)
+        webhook = webhooks.create(actor=self.program, url="https://ledger.example/holdpoint", description="Ledger")
+        webhooks.change(webhook, actor=self.program, wish=webhooks.Wish(is_active=False))
+        gone = "550 5.1.1 The mailbox does not exist."
+        reachability.mark_unreachable(self.tenant, "carl@acme.example", reason=gone, at=timezone.now())
+        self.ask(
+            "office-helper",
+            "Book the trip of the design team to Lisbon for EUR 4,300?",
+            assignee="group:travel",
+            options=APPROVE_REJECT,
+            reminder_interval_m=240,
+        )
 
     def _ended(self, admin: Actor, ann: Actor, bob: Actor) -> None:
         done = self.ask(
