@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
+    # By the clock of the tests, which some of them move.
+    at: float = field(default_factory=time.time)
 
 
 @dataclass
@@ -30,7 +33,8 @@ class Reply:
 
 @dataclass
 class HttpEndpoint:
-    """Answers with what is next in ``replies``; the last one stays. HANG takes the request and says nothing."""
+    """Answers with what is next in ``replies``; the last one stays. HANG takes the request and says nothing; a function
+    is called for the reply, and may take its time."""
 
     replies: list[Any] = field(default_factory=lambda: [Reply()])
     requests: list[Request] = field(default_factory=list)
@@ -53,6 +57,8 @@ def http_endpoint(*, listening: bool = True) -> Iterator[HttpEndpoint]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             endpoint.requests.append(Request(self.path, headers, body))
             reply = endpoint.next_reply()
+            if callable(reply):
+                reply = reply()
             if reply == HANG:
                 endpoint.over.wait(30)
                 return

@@ -19,6 +19,8 @@ class Sizes:
     batch_after_downtime: int
     poison_rows: int
     reminders_after_downtime: int
+    webhook_questions: int
+    webhook_troubles: int
     lives: int
     steps: int
     pure_examples: int
@@ -39,6 +41,8 @@ SUITE = Sizes(
     batch_after_downtime=40,
     poison_rows=3,
     reminders_after_downtime=30,
+    webhook_questions=6,
+    webhook_troubles=2,
     lives=80,
     steps=40,
     pure_examples=200,
@@ -58,6 +62,8 @@ FULL = Sizes(
     batch_after_downtime=300,
     poison_rows=20,
     reminders_after_downtime=2000,
+    webhook_questions=250,
+    webhook_troubles=20,
     lives=600,
     steps=60,
     pure_examples=5000,
