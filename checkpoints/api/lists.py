@@ -22,6 +22,7 @@ from checkpoints.api.shapes import Moment
 from checkpoints.models import AssigneeType, Checkpoint, Priority, Routing, Status
 from tenants.actors import Actor
 from tenants.models import Core
+from tenants.statements import bare
 
 PAGE_SIZE = 50
 LARGEST_PAGE = 200
@@ -193,13 +194,17 @@ WALKS: dict[str, Walk] = {"newest": ByColumn("n", "id", uuid.UUID, descending=Tr
 
 def page(request: Request, rows: QuerySet[Checkpoint]) -> dict[str, Any]:
     def shown(found: list[Checkpoint]) -> list[dict[str, Any]]:
+        tenant, cores = _actor(request).tenant, dict[uuid.UUID, Core]()
         for row in found:
             # The tenant is known: joining it would make SQLite sort what the index has in order.
-            row.tenant = _actor(request).tenant
+            row.tenant = tenant
+            if row.core_id not in cores:
+                cores[row.core_id] = Core(pk=row.core_id, slug=row.__dict__["core__slug"])
+            row.core = cores[row.core_id]
         quorum.attach(found)
         return [represent.checkpoint(row) for row in found]
 
-    return paged(request, rows.select_related("core"), walk=WALKS[_order(request)], shown=shown)
+    return paged(request, bare(rows.select_related("core"), represent.READ), walk=WALKS[_order(request)], shown=shown)
 
 
 def paged(

@@ -1,6 +1,7 @@
 """The row as the API shows it. Names are the model's; tenant and core are slugs."""
 
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from checkpoints import events, links, quorum
@@ -75,15 +76,18 @@ BLANK_IS_NULL = {
     "requested_by", "timeout_raw", "sweep_error", "resolved_by", "close_reason", "closed_by", "state_sha256",
     "state_encoding", "picked_up_by",
 }  # fmt: skip
+_same, _moments = attrgetter(*SAME), attrgetter(*MOMENTS)
+# Every column that is shown, and the name of the core.
+READ = ("id", "core_id", *SAME, *MOMENTS, "priority", "supersedes_id", "core__slug")
 
 
 def checkpoint(row: Checkpoint) -> dict[str, Any]:
     answer: dict[str, Any] = {"id": str(row.pk), "tenant_id": row.tenant.slug, "core_id": row.core.slug}
-    for name in SAME:
-        value = getattr(row, name)
-        answer[name] = None if value == "" and name in BLANK_IS_NULL else value
-    for name in MOMENTS:
-        answer[name] = moment(getattr(row, name))
+    answer.update(zip(SAME, _same(row), strict=True))
+    for name in BLANK_IS_NULL:
+        if answer[name] == "":
+            answer[name] = None
+    answer.update(zip(MOMENTS, map(moment, _moments(row)), strict=True))
     answer["priority"] = row.priority_word
     answer["supersedes"] = str(row.supersedes_id) if row.supersedes_id else None
     answer["quorum"] = votes(row)

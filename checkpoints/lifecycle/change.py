@@ -18,7 +18,7 @@ from django.db import models
 from checkpoints import errors, events, machine, nudges, policy
 from checkpoints.models import Checkpoint, Event
 from tenants.actors import Actor
-from tenants.statements import insert, insert_many, update_many
+from tenants.statements import insert, insert_many, update, update_many
 from tenants.transactions import attempt
 
 TRIES = 50
@@ -94,7 +94,7 @@ def swap(row: Checkpoint, planned: Change, *, command: str, actor: Actor, at: da
 
 
 def _write(row: Checkpoint, columns: dict[str, Any], along: Iterable[models.Model]) -> None:
-    if update_many([row], [columns], guard=GUARDED) != 1:
+    if update(row, columns, guard=GUARDED) != 1:
         raise Lost
     for new in along:
         insert(new)

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models.base import ModelState
 
 from checkpoints import assignment, deadlines, errors, policy
 from checkpoints.lifecycle.change import Change, change, swap_many
@@ -16,6 +15,7 @@ from checkpoints.lifecycle.routing import moved_to
 from checkpoints.models import Checkpoint, ExpiryAction, Status
 from tenants import actors
 from tenants.models import Core
+from tenants.statements import bare
 from tenants.transactions import attempt
 
 RETRY_AFTER = timedelta(hours=1)
@@ -64,25 +64,16 @@ def expire_batch(*, at: datetime, size: int) -> list[Checkpoint]:
 
 
 def _lock_due(*, at: datetime, size: int) -> list[Checkpoint]:
-    due = Checkpoint.objects.due(at).order_by("expires_at").values_list(*READ)
+    due = bare(Checkpoint.objects.due(at).order_by("expires_at"), READ)
     if connection.features.has_select_for_update_skip_locked:
         due = due.select_for_update(skip_locked=True)
-    rows = [_read(values) for values in due[:size]]
+    rows = list(due[:size])
     # Not joined: MariaDB would lock the tenants' rows too, and a second sweeper would find nothing.
     cores = Core.objects.select_related("tenant").in_bulk({row.core_id for row in rows})
     for row in rows:
         row.core = cores[row.core_id]
         row.tenant = row.core.tenant
     return rows
-
-
-def _read(values: tuple[Any, ...]) -> Checkpoint:
-    """A row as ``only()`` would give it, in a third of the time."""
-    row = Checkpoint.__new__(Checkpoint)
-    row._state = ModelState()
-    row._state.adding, row._state.db = False, connection.alias
-    row.__dict__.update(zip(READ, values, strict=True))
-    return row
 
 
 def expire_one(checkpoint: Checkpoint, *, at: datetime) -> Checkpoint:
