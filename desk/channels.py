@@ -104,8 +104,9 @@ class ChannelForm(TenantForm):
 @admin.register(Channel)
 class ChannelsAdmin(TenantAdmin):
     form = ChannelForm
-    list_display = ("name", "by", "destination", "told_of", "state", "try_out")
-    ordering = ("kind", "name")
+    list_display = ("named", "by", "destination", "told_of", "state", "try_out")
+    # Mail first.
+    ordering = ("-kind", "name")
     change_form_outer_before_template = "desk/channel.html"
     actions = ()
 
@@ -142,6 +143,10 @@ class ChannelsAdmin(TenantAdmin):
         return False
 
     # --- Columns --------------------------------------------------------------------------------------------------
+
+    @display(description="Name")
+    def named(self, row: Channel) -> str:
+        return row.name
 
     @display(description="Kind")
     def by(self, row: Channel) -> str:

@@ -91,7 +91,7 @@ class KindFilter(admin.SimpleListFilter):
 
 @admin.register(Delivery)
 class DeliveriesAdmin(TenantAdmin):
-    list_display = ("to", "occasion_in_words", "by", "state", "when", "tries")
+    list_display = ("to", "occasion_in_words", "by", "state", "when", "tried")
     list_filter = (StatusFilter, KindFilter)
     list_filter_sheet = True
     search_fields = ("id",)
@@ -159,6 +159,10 @@ class DeliveriesAdmin(TenantAdmin):
     def when(self, row: Delivery) -> str:
         return moment(row.sent_at or row.created_at, row.tenant)
 
+    @display(description="Tries")
+    def tried(self, row: Delivery) -> str:
+        return told.tries(row)
+
     # --- Pages ----------------------------------------------------------------------------------------------------
 
     def get_urls(self) -> Any:
@@ -192,7 +196,7 @@ class DeliveriesAdmin(TenantAdmin):
     def page(self, request: HttpRequest, row: Delivery) -> HttpResponse:
         context = {
             **self.admin_site.each_context(request),
-            "title": "Message",
+            "title": "Delivery",
             "opts": None,
             "delivery": row,
             "to": told.recipient(row),
@@ -200,7 +204,7 @@ class DeliveriesAdmin(TenantAdmin):
             "why": told.explanation(row),
             "occasion": occasion_of(row),
             "body": row.facts.get("body"),
-            "tries": row.recorded_tries.order_by("-id")[:MOST_TRIES],
+            "tries": list(row.recorded_tries.order_by("-id")[:MOST_TRIES]),
             "may_redeliver": self.may_redeliver(request, row) and row.status != DeliveryStatus.WAITING,
         }
         return render(request, "desk/delivery.html", context)

@@ -12,7 +12,7 @@ from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from desk.scoped import SeveralChoices, TenantAdmin, TenantForm
-from desk.templatetags.desk import in_full
+from desk.templatetags.desk import exactly
 from tenants import directory, setup
 from tenants.models import STANDARD_ROLES, TENANT_ADMIN, Group, Membership, Role, Unreachable, User, normal_email
 
@@ -135,7 +135,7 @@ class PeopleAdmin(TenantAdmin):
         if mark is None:
             return "nothing has come back"
         badge = '<span class="hp-label hp-unreachable">⚠ cannot be reached</span> since {}. {}'
-        return format_html(badge, in_full(mark.since, row.tenant, ""), mark.reason)
+        return format_html(badge, exactly(mark.since, row.tenant), mark.reason)
 
     @display(description="Name")
     def named(self, row: Membership) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, OuterRef
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import mark_safe
 
@@ -37,8 +38,8 @@ NOT_YET = mark_safe('<span class="hp-label">not told yet</span>')
 TROUBLE = {DeliveryStatus.BOUNCED, DeliveryStatus.REJECTED, DeliveryStatus.COMPLAINED, DeliveryStatus.FAILED}
 OCCASIONS = {
     Occasion.CREATED: "new checkpoint",
-    Occasion.REASSIGNED: "reassigned to them",
-    Occasion.ESCALATED: "escalated to them",
+    Occasion.REASSIGNED: "reassigned",
+    Occasion.ESCALATED: "escalated",
     Occasion.REMINDER: "reminder",
     Occasion.MOVED_AWAY: "no longer theirs",
     Occasion.DECIDED: "decided",
@@ -71,7 +72,18 @@ def explanation(delivery: Delivery) -> str:
     if delivery.status != DeliveryStatus.WAITING:
         return delivery.last_error
     before = f" {delivery.last_error}" if delivery.last_error else ""
-    return format_html("next try {}.{}", moment(delivery.next_try_at, delivery.tenant), before)
+    due = delivery.next_try_at is None or delivery.next_try_at <= timezone.now()
+    at = "in a moment" if due else moment(delivery.next_try_at, delivery.tenant)
+    return format_html("next try {}.{}", at, before)
+
+
+def tries(delivery: Delivery) -> str:
+    if not delivery.tries:
+        return "not tried yet"
+    # Looked at again, and left: that was no try.
+    if delivery.status == DeliveryStatus.SKIPPED:
+        return "no try"
+    return f"{delivery.tries} {'try' if delivery.tries == 1 else 'tries'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,10 @@ class Entry:
     @property
     def occasion(self) -> str:
         return OCCASIONS[Occasion(self.delivery.occasion)] if self.delivery else ""
+
+    @property
+    def tries(self) -> str:
+        return tries(self.delivery) if self.delivery else ""
 
     @property
     def when(self) -> Any:

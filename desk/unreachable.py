@@ -1,9 +1,14 @@
 """Addresses that no mail reaches, until a mail arrives there again or an admin says so."""
 
+import uuid
 from typing import Any
 
 from django.contrib import admin, messages
-from django.http import HttpRequest
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import path
+from django.utils.html import format_html
 from unfold.decorators import action, display
 
 from desk.listing import UncountedChangeList
@@ -26,7 +31,7 @@ class Addresses(UncountedChangeList):
 
 @admin.register(Unreachable)
 class UnreachableAdmin(TenantAdmin):
-    list_display = ("email", "reason", "marked")
+    list_display = ("address", "why", "marked", "clear")
     ordering = ("email",)
     search_fields = ("email",)
     search_help_text = "Search a whole address"
@@ -39,6 +44,10 @@ class UnreachableAdmin(TenantAdmin):
     def get_search_results(self, request: HttpRequest, queryset: Any, search_term: str) -> tuple[Any, bool]:
         term = normal_email(search_term)
         return (queryset.filter(email=term) if term else queryset), False
+
+    def get_list_display(self, request: HttpRequest) -> Any:
+        columns = list(super().get_list_display(request))
+        return columns if administered(request) else [name for name in columns if name != "clear"]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         return ["tenant", "email", "reason", "marked_in_full"]
@@ -59,6 +68,20 @@ class UnreachableAdmin(TenantAdmin):
     def get_actions(self, request: HttpRequest) -> Any:
         return super().get_actions(request) if administered(request) else {}
 
+    def get_urls(self) -> Any:
+        clear = self.admin_site.admin_view(self.clear_view)
+        return [path("<uuid:object_id>/clear/", clear, name="tenants_unreachable_clear"), *super().get_urls()]
+
+    def clear_view(self, request: HttpRequest, object_id: uuid.UUID) -> HttpResponse:
+        rows = self.get_queryset(request).filter(pk=object_id)
+        if not rows:
+            raise Http404
+        if request.method == "POST":
+            if not self._within(administered(request), rows[0]):
+                raise PermissionDenied
+            self.reachable_again(request, rows)
+        return redirect("admin:tenants_unreachable_changelist")
+
     @action(description="Reachable again")
     def reachable_again(self, request: HttpRequest, queryset: Any) -> None:
         rows = [row for row in queryset if self._within(administered(request), row)]
@@ -66,6 +89,20 @@ class UnreachableAdmin(TenantAdmin):
             reachability.clear_unreachable(row.tenant, row.email)
         number = f"{len(rows)} address{'es' if len(rows) != 1 else ''}"
         messages.success(request, f"{number} will be written to again, from the next message on.")
+
+    @display(description="Address")
+    def address(self, row: Unreachable) -> str:
+        return row.email
+
+    @display(description="Why")
+    def why(self, row: Unreachable) -> str:
+        return format_html('<span class="hp-reason">{}</span>', row.reason)
+
+    @display(description="")
+    def clear(self, row: Unreachable) -> str:
+        # Within the list's own form, so that its token goes along.
+        button = '<button class="hp-button" type="submit" formaction="{}/clear/">Reachable again</button>'
+        return format_html(button, row.pk)
 
     @display(description="Since")
     def marked(self, row: Unreachable) -> str:

@@ -18,6 +18,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminT
 from checkpoints import errors, nudges
 from desk import told
 from desk.commands import actor_for, as_identity
+from desk.listing import UncountedChangeList
 from desk.scoped import TenantAdmin, TenantForm
 from desk.templatetags.desk import in_full, moment
 from notifications import webhooks
@@ -92,21 +93,32 @@ COMMANDS: dict[str, Callable[[Webhook, Actor], str] | None] = {
 }
 
 
+class Webhooks(UncountedChangeList):
+    def empty(self) -> tuple[str, str]:
+        return "No webhooks yet", "Add one, and a program of yours is called whenever something is asked or decided."
+
+
 @admin.register(Webhook)
 class WebhooksAdmin(TenantAdmin):
     form = WebhookForm
     list_display = ("named", "told_of", "state")
     ordering = ("id",)
+    change_list_template = "desk/checkpoints.html"
     change_form_outer_before_template = "desk/webhook.html"
     change_form_outer_after_template = "desk/webhook_deliveries.html"
     actions = ()
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return Webhooks
 
     # --- Fields ---------------------------------------------------------------------------------------------------
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         if obj is not None and not self.has_change_permission(request, obj):
-            return ["tenant", "description", "url", "told_of", "state", "secret_hint"]
-        fields = ["tenant", "description", "url", "events", *(["state", "secret_hint"] if obj is not None else [])]
+            return ["state", "tenant", "description", "url", "told_of", "secret_hint"]
+        fields = ["tenant", "description", "url", "events"]
+        if obj is not None:
+            fields = ["state", *fields, "secret_hint"]
         return [name for name in fields if name not in self.get_exclude(request, obj)]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -236,5 +248,6 @@ def _shown(delivery: Delivery) -> dict[str, Any]:
         "type": (delivery.facts.get("body") or {}).get("type") or delivery.occasion,
         "state": told.label(delivery.status),
         "why": told.explanation(delivery),
+        "tries": told.tries(delivery),
         "waits": delivery.status == DeliveryStatus.WAITING,
     }

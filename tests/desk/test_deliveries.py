@@ -96,6 +96,7 @@ def test_odd_questions_get_an_answer(desk: Client, write: Callable[..., Delivery
 
 
 def test_the_page_of_a_message_shows_every_try(desk: Client, acme: Tenant, write: Callable[..., Delivery]) -> None:
+    assert "None: nothing was sent." in text(desk.get(page(write(status="skipped"))))
     sent = write(tries=2, message_id="<m-1@mail.example>")
     now = timezone.now()
     for succeeded, detail, status in ((False, "Connection refused.", None), (True, "250 OK", 250)):
@@ -188,11 +189,22 @@ def test_an_admin_says_that_somebody_can_be_reached_again(desk: Client, gone: Un
     assert not Unreachable.objects.exists()
 
 
+def test_one_click_in_the_list_does_the_same(desk: Client, gone: Unreachable) -> None:
+    assert f'formaction="{gone.pk}/clear/"' in text(desk.get(GONE))
+    assert desk.get(f"{GONE}{gone.pk}/clear/").status_code == 302
+    assert Unreachable.objects.exists()
+    assert "1 address will be written to again" in text(desk.post(f"{GONE}{gone.pk}/clear/", follow=True))
+    assert not Unreachable.objects.exists()
+
+
 def test_an_auditor_leaves_the_mark_where_it_is(
     auditor: User, gone: Unreachable, signed_in: Callable[[User], Client]
 ) -> None:
     browser = signed_in(auditor)
-    assert rows(browser.get(GONE)) == [gone]
+    response = browser.get(GONE)
+    assert rows(response) == [gone]
+    assert "Reachable again" not in text(response)
+    assert browser.post(f"{GONE}{gone.pk}/clear/").status_code == 403
     browser.post(GONE, {"action": "reachable_again", "_selected_action": [str(gone.pk)]})
     assert Unreachable.objects.exists()
 

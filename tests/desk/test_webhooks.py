@@ -47,6 +47,10 @@ def failed(ledger: Webhook, program: Actor) -> Delivery:
     return Delivery.objects.get(pk=sent.pk)  # type: ignore[no-any-return]
 
 
+def test_an_empty_list_says_what_a_webhook_is_for(desk: Client) -> None:
+    assert "No webhooks yet" in text(desk.get(LIST))
+
+
 def test_a_new_webhook_shows_its_secret_once(desk: Client, acme: Tenant) -> None:
     response = desk.post(f"{LIST}add/", FORM)
     assert "no-store" in response["Cache-Control"]
