@@ -193,8 +193,8 @@ def _check_mute(row: Checkpoint, actor: Actor) -> None:
 
 
 def _hears(row: Checkpoint, actor: Actor) -> bool:
-    """Is asked, or may come to be asked at any moment."""
-    if not row.is_pending or row.routing != Routing.PEOPLE or actor.user is None:
+    """Is asked, or may come to be asked at any moment. Of what is in the queue nobody is reminded."""
+    if not row.is_pending or row.is_unrouted or row.routing != Routing.PEOPLE or actor.user is None:
         return False
     standing = directory.standing(row.tenant, actor.user)
     return standing.is_admin or bool(policy.assignee_because(row, standing, at=timezone.now()))

@@ -30,9 +30,9 @@ def demonstration() -> Iterator[str]:
         port = probe.getsockname()[1]
         probe.close()
         home = f"http://localhost:{port}"
-        own = {"HOLDPOINT_ENV_FILE": "", "DEBUG": "1", "BASE_URL": home}
+        own = {"HOLDPOINT_ENV_FILE": "", "DEBUG": "1", "BASE_URL": home, "EMAIL_URL": f"folder:///{directory}/mail"}
         environment = os.environ | own | {"DATABASE_URL": f"sqlite:///{directory}/holdpoint.sqlite3"}
-        for command in (["migrate", "--verbosity", "0"], ["load_demo"]):
+        for command in (["migrate", "--verbosity", "0"], ["load_demo"], ["sweep", "--once"]):
             subprocess.run(
                 [sys.executable, "manage.py", *command],
                 cwd=ROOT,
@@ -74,10 +74,14 @@ def open_desk(browser: Browser, home: str, viewport: ViewportSize, *, dark: bool
     return page
 
 
-def take(page: Page, name: str) -> None:
+def take(page: Page, name: str, *, only: str = "") -> None:
+    """The window, or one part of the page."""
     page.wait_for_load_state("networkidle")
     target = IMAGES / f"{name}.png"
-    page.screenshot(path=target)
+    if only:
+        page.locator(only).screenshot(path=target)
+    else:
+        page.screenshot(path=target)
     if shrink := shutil.which("optipng"):
         subprocess.run([shrink, "-quiet", "-o4", "-strip", "all", target], check=True)
     print(target.relative_to(ROOT))
@@ -98,6 +102,9 @@ def main() -> None:
         desk.get_by_label("Assignee").fill("group:finance")
         desk.get_by_role("button", name="Show who that is").click()
         take(desk, "reassign")
+        desk.goto(f"{QUEUE}?show=waiting")
+        desk.get_by_role("link", name="Book the trip").click()
+        take(desk, "told", only="#told")
         phone = open_desk(browser, home, PHONE, dark=True)
         phone.get_by_role("link", name="Pay run for November").click()
         take(phone, "phone")
