@@ -232,9 +232,7 @@ def test_an_auditor_mutes_only_what_they_are_asked(
     assert Mute.objects.get().checkpoint == own
 
 
-def test_in_the_queue_there_is_nothing_to_mute(
-    desk: Client, unrouted: Checkpoint, page_of: Page, order: Order
-) -> None:
+def test_in_the_queue_there_is_nothing_to_mute(desk: Client, unrouted: Checkpoint, page_of: Page, order: Order) -> None:
     assert "Mute reminders" not in text(desk.get(page_of(unrouted)))
     assert desk.post(order(unrouted, "mute")).status_code == 403
     assert not Mute.objects.exists()

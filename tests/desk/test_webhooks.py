@@ -8,8 +8,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from checkpoints.models import Checkpoint
 from notifications import endpoints, webhooks
-from notifications.models import Delivery, Webhook
+from notifications.models import Channel, Delivery, Mute, Webhook
 from tenants.actors import Actor
 from tenants.models import Tenant, User
 
@@ -194,3 +195,22 @@ def test_an_auditor_looks_and_changes_nothing(
 
 def test_an_unknown_command_is_not_there(desk: Client, ledger: Webhook) -> None:
     assert desk.post(order(ledger, "explode")).status_code == 404
+
+
+def test_a_form_of_another_site_does_nothing(
+    tenant_admin: User, ledger: Webhook, failed: Delivery, refund: Checkpoint
+) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(tenant_admin, backend="tenants.signin.EmailBackend")
+    room = Channel.objects.create(tenant=ledger.tenant, kind="chat", name="Finance", url="https://chat.example/x")
+    before = Webhook.objects.values().get()
+    for address in (
+        *(order(ledger, command) for command in ("test", "rotate", "on", "off", "delete")),
+        f"/admin/notifications/delivery/{failed.pk}/redeliver/",
+        f"/admin/notifications/channel/{room.pk}/test/",
+        f"/admin/checkpoints/checkpoint/{refund.pk}/do/mute/",
+    ):
+        assert browser.post(address).status_code == 403, address
+    assert Webhook.objects.values().get() == before
+    assert [row.status for row in Delivery.objects.all()] == ["failed"]
+    assert not Mute.objects.exists()
