@@ -38,6 +38,18 @@ worker = supervisor.Child(
 sys.exit(supervisor.Supervisor([worker], is_ready=beat.exists, banner="It beats").run())
 """
 
+# As an operator starts it, without anybody who watches.
+ALONE = """
+import os
+os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+import django
+django.setup()
+from django.core.management import call_command
+from checkpoints import worker
+worker.SILENT_SECONDS = 4
+call_command("worker")
+"""
+
 
 def eventually(found, what):
     give_up_at = time.monotonic() + PATIENCE_SECONDS
@@ -156,4 +168,15 @@ def test_a_killed_worker_command_leaves_nobody_behind(start, beat):
     worker = start(worker_command(beat))
     family = eventually(lambda: (found := descendants(worker.pid)) and len(found) == 5 and found, "its processes")
     worker.kill()
+    eventually(lambda: not any(is_running(pid) for pid in family), "the end of all processes")
+
+
+def test_a_worker_that_nobody_watches_ends_by_itself_when_it_hangs(start):
+    worker = start([sys.executable, "-c", ALONE])
+    family = eventually(lambda: (found := descendants(worker.pid)) and len(found) == 5 and found, "its processes")
+    eventually(lambda: not JobBeat.objects.filter(finished_at=None).exists(), "the first round")
+    os.kill(family[2], signal.SIGKILL)
+    said, _ = worker.communicate(timeout=PATIENCE_SECONDS)
+    assert worker.returncode == 1
+    assert "No task has come through for 4 seconds: the cluster hangs." in said
     eventually(lambda: not any(is_running(pid) for pid in family), "the end of all processes")
