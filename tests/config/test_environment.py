@@ -125,7 +125,7 @@ def test_a_sqlite_file_is_absolute_with_four_slashes_and_its_folder_is_made(
 ) -> None:
     found = environment.database(f"sqlite:///{tmp_path}/new/holdpoint.sqlite3")
 
-    assert found["ENGINE"] == "django.db.backends.sqlite3"
+    assert found["ENGINE"] == "config.sqlite"
     assert found["NAME"] == f"{tmp_path}/new/holdpoint.sqlite3"
     assert (tmp_path / "new").is_dir()
     assert not problems
