@@ -232,8 +232,9 @@ def refused(match, statement, *parameters):
     assert list(Event.objects.order_by("pk").values()) == before
 
 
-def test_every_column_but_the_mark_of_the_outbox_is_guarded():
-    assert set(OTHER) == {field.column for field in Event._meta.concrete_fields} - {"distributed_at"}
+def test_every_column_but_the_marks_of_the_outbox_is_guarded():
+    marks = {"distributed_at", "distribution_retry_at"}
+    assert set(OTHER) == {field.column for field in Event._meta.concrete_fields} - marks
 
 
 @pytest.mark.parametrize("column", OTHER)
