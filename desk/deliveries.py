@@ -13,7 +13,7 @@ from django.urls import path
 from django.utils.html import format_html
 from unfold.decorators import display
 
-from checkpoints import errors, nudges
+from checkpoints import errors
 from desk import told
 from desk.commands import actor_for, as_identity
 from desk.listing import UncountedChangeList
@@ -219,7 +219,6 @@ class DeliveriesAdmin(TenantAdmin):
             except errors.Refusal as refusal:
                 messages.error(request, refusal.detail)
             else:
-                nudges.nudge()
                 messages.success(request, "It is on its way again, as the same message with the same id.")
         if request.POST.get("from") == "webhook":
             return redirect("admin:notifications_webhook_change", row.webhook_id)

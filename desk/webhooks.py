@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
-from checkpoints import errors, nudges
+from checkpoints import errors
 from desk import told
 from desk.commands import actor_for, as_identity
 from desk.listing import UncountedChangeList
@@ -64,7 +64,6 @@ class WebhookForm(TenantForm):
 
 def _test(row: Webhook, actor: Actor) -> str:
     webhooks.send_test(row, actor=actor)
-    nudges.nudge()
     return "A test is on its way. How it went is shown below in a moment."
 
 

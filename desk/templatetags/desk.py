@@ -10,6 +10,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.timesince import timesince, timeuntil
 
+from checkpoints import masking, prose
 from checkpoints.models import Checkpoint
 from desk import stories
 
@@ -43,6 +44,17 @@ def in_full(at: datetime | None, tenant: Any, otherwise: str) -> str:
     if at is None:
         return otherwise
     return format_html('{}, <span class="hp-when">{}</span>', moment(at, tenant), exactly(at, tenant))
+
+
+@register.filter
+def rendered(text: str) -> str:
+    """What a program wrote, as Markdown that can do no harm."""
+    return prose.to_html(text)
+
+
+@register.filter
+def without_secrets(value: Any) -> Any:
+    return masking.masked(value)
 
 
 @register.filter
