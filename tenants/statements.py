@@ -15,10 +15,18 @@ from django.db import connection, connections, models
 from django.db.models.base import ModelState
 from django.db.models.query import BaseIterable, get_related_populators
 
+from tenants.fields import ExactCharField
+
 UUID = models.UUIDField()
 ANY_TEXT = "any text"
 ANY_ID = uuid.UUID(int=0)
 Row = TypeVar("Row", bound=models.Model)
+# Values that these fields hand on as they are.
+PLAIN: dict[type, frozenset[type]] = {
+    str: frozenset({models.CharField, models.TextField, ExactCharField}),
+    int: frozenset({models.PositiveIntegerField, models.PositiveSmallIntegerField, models.PositiveBigIntegerField}),
+    bool: frozenset({models.BooleanField}),
+}
 
 
 def _as_stored(value: Any) -> Any:
@@ -26,12 +34,19 @@ def _as_stored(value: Any) -> Any:
     return UUID.get_db_prep_value(value, connection) if isinstance(value, uuid.UUID) else value
 
 
+def _prepared(field: Any, value: Any, ours: Any) -> Any:
+    """As the database takes it. Of a checkpoint's seventy columns most hold a plain word or number, or nothing."""
+    if value is None or (type(value) in PLAIN and type(field) in PLAIN[type(value)]):
+        return value
+    return field.get_db_prep_save(value, ours)
+
+
 def insert(row: models.Model) -> None:
     """A row known to be new, with SQL that is written once per model. Its number, where it has one, stays unknown."""
     fields, sql = _insertion(type(row))
     # Not the proxy: it looks for this thread's connection anew with every attribute of every field.
     ours = connections[connection.alias]
-    values = [field.get_db_prep_save(getattr(row, field.attname), ours) for field in fields]
+    values = [_prepared(field, getattr(row, field.attname), ours) for field in fields]
     with ours.cursor() as cursor:
         cursor.execute(sql, values)
     row._state.adding = False
@@ -56,8 +71,8 @@ def update(row: models.Model, change: dict[str, Any], *, guard: tuple[str, ...])
     """One row, where ``guard`` (the key first) is still what it says; how many were changed."""
     fields, guards, statement = _guarded_update(type(row), tuple(change), guard)
     ours = connections[connection.alias]
-    values = [field.get_db_prep_save(change[field.name], ours) for field in fields]
-    values += [field.get_db_prep_save(getattr(row, field.attname), ours) for field in guards]
+    values = [_prepared(field, change[field.name], ours) for field in fields]
+    values += [_prepared(field, getattr(row, field.attname), ours) for field in guards]
     with ours.cursor() as cursor:
         cursor.execute(statement, values)
         return int(cursor.rowcount)
@@ -83,7 +98,7 @@ def _column(field: Any, values: Sequence[Any], ours: Any) -> list[Any]:
     before: Any = None
     for value in values:
         if not prepared or value is not before:
-            before, ready = value, field.get_db_prep_save(value, ours)
+            before, ready = value, _prepared(field, value, ours)
         prepared.append(ready)
     return prepared
 
