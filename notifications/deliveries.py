@@ -144,7 +144,7 @@ def claim(key: UUID, due_at: datetime) -> datetime | None:
 def settle(delivery: Delivery, verdict: Verdict) -> None:
     """Not sent, and not to be: it is no longer true, or would lead nowhere."""
     Delivery.objects.filter(pk=delivery.pk, status=DeliveryStatus.WAITING).update(
-        status=verdict.status, next_try_at=None, last_error=verdict.reason
+        status=verdict.status, next_try_at=None, tries=F("tries") - 1, last_error=verdict.reason
     )
 
 

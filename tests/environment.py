@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent.parent
 # Kinds of tests that run apart from the others: they start programs, and want the machine for themselves.
 OF_THEIR_OWN = {"browser", "schemathesis"}
 SUBSETS: dict[str, Callable[[set[str]], bool]] = {
-    "": lambda marks: True,
+    # Playwright keeps an event loop in its thread, in which no other test could use the database.
+    "": lambda marks: "browser" not in marks,
     "browser": lambda marks: "browser" in marks,
     "schemathesis": lambda marks: "schemathesis" in marks,
     "ordinary": lambda marks: not marks & OF_THEIR_OWN,

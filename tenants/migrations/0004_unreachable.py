@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "verbose_name": "unreachable address",
-                "verbose_name_plural": "unreachable addresses",
+                "verbose_name_plural": "addresses that cannot be reached",
                 "ordering": ["email"],
                 "constraints": [
                     models.UniqueConstraint(fields=("tenant", "email"), name="unreachable_once_per_tenant")

@@ -31,7 +31,7 @@ def test_the_page_tells_what_is_asked_of_whom_and_by_when(
         prompt="Refund EUR 12?\nSecond line.", assignee="group:finance", timeout="24h", context={"order": {"id": 991}}
     )
     shown = text(desk.get(page_of(row)))
-    assert "Refund EUR 12?\nSecond line." in shown
+    assert "<p>Refund EUR 12?<br>\nSecond line.</p>" in shown
     assert "group finance" in shown
     assert "Europe/Berlin" in shown
     assert "in 23\N{NO-BREAK SPACE}hours" in shown
