@@ -150,10 +150,7 @@ def _joined_update(
 
 
 def bare(rows: models.QuerySet[Row], names: tuple[str, ...]) -> models.QuerySet[Row]:
-    """The rows with these columns alone, as ``only()`` would give them in three times the time.
-
-    A column of a row that ``select_related`` joins is called ``core__slug``, and is a plain attribute.
-    """
+    """The rows with these columns alone, as ``only()`` would give them in three times the time."""
     rows = rows.all()
     rows._iterable_class = _bare(names)
     return rows
@@ -179,10 +176,7 @@ def _columns(rows: models.QuerySet[Any], names: tuple[str, ...]) -> Iterable[tup
     found = list(chain.from_iterable(compiler.execute_sql(chunked_fetch=False) or []))
     if not found:
         return []
-    places = {
-        target.attname if target.model is rows.model else f"{target.model._meta.model_name}__{target.attname}": place
-        for place, target in enumerate(part[0].target for part in compiler.select)
-    }
+    places = {part[0].target.attname: place for place, part in enumerate(compiler.select)}
     all_columns = list(zip(*found, strict=True))
     converters = compiler.get_converters([part[0] for part in compiler.select])
     columns = []

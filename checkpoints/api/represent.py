@@ -77,8 +77,8 @@ BLANK_IS_NULL = {
     "state_encoding", "picked_up_by",
 }  # fmt: skip
 _same, _moments = attrgetter(*SAME), attrgetter(*MOMENTS)
-# Every column that is shown, and the name of the core.
-READ = ("id", "core_id", *SAME, *MOMENTS, "priority", "supersedes_id", "core__slug")
+# Every column that is shown.
+READ = ("id", "core_id", *SAME, *MOMENTS, "priority", "supersedes_id")
 
 
 def checkpoint(row: Checkpoint) -> dict[str, Any]:

@@ -379,7 +379,8 @@ def test_a_list_costs_the_same_for_five_rows_and_for_sixty(
             ask(assignee="group:finance", core_id=f"core-{number % 7}")
         costs.append(len(statements_of(lambda: api.list(page_size=200, **filters))))
 
-    assert costs[0] == costs[1] <= 2 + ("core_id" in filters)  # a core is looked up first
+    # The key, the rows, the names of their cores: joined, MariaDB may sort all rows there are to show fifty.
+    assert costs[0] == costs[1] <= 3 + ("core_id" in filters)  # a core is looked up first
 
 
 @pytest.mark.parametrize("who", ["approver", "tenant_admin"])
