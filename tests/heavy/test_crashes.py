@@ -155,11 +155,11 @@ def check_each_happened_once(keys: list[uuid.UUID]) -> None:
         row = rows[key]
         escalates = row.expiry_action == "escalate"
         name = "escalated" if escalates else ENDS_AS[row.expiry_action]
-        assert row.status == ("pending" if escalates else name), row
-        assert (happened[key, f"checkpoint.{name}"], row.row_version) == (1, 2), row
+        assert row.status == ("pending" if escalates else name), key
+        assert (happened[key, f"checkpoint.{name}"], row.row_version) == (1, 2), key
         # That somebody was asked shows on the row, and in its history once.
         asked = happened[key, "checkpoint.notification_sent"]
-        assert (row.notification_sent, asked) == (escalates, int(escalates)), row
+        assert (row.notification_sent, asked) == (escalates, int(escalates)), key
     assert happened.total() == sum(row.event_count for row in rows.values())
     assert list(events.Verification().findings()) == []
 

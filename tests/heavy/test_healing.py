@@ -120,11 +120,11 @@ def test_after_downtime_sweeps_heal_and_nobody_hears_twice(
         row = rows[key]
         escalates = row.expiry_action == "escalate"
         name = "escalated" if escalates else ENDS_AS[row.expiry_action]
-        assert row.status == ("pending" if escalates else name), row
-        assert (row.escalation_step, row.sweep_error) == (int(escalates), ""), row
+        assert row.status == ("pending" if escalates else name), key
+        assert (row.escalation_step, row.sweep_error) == (int(escalates), ""), key
         # Once, and the deadline of an escalated one is a new one.
-        assert (happened[key, f"checkpoint.{name}"], row.row_version) == (1, 2), row
-        assert not escalates or row.expires_at > began, row
+        assert (happened[key, f"checkpoint.{name}"], row.row_version) == (1, 2), key
+        assert not escalates or row.expires_at > began, key
         outcomes[name] += 1
     check_the_set_aside([rows[key] for key in bad], signed_in(tenant_admin))
     assert set(Checkpoint.objects.exclude(sweep_error="").values_list("pk", flat=True)) == set(bad)
@@ -160,8 +160,8 @@ def check_the_reminders(waiting: list[uuid.UUID], happened: Counter[tuple[uuid.U
     assert {count for (_, name), count in happened.items() if name == "checkpoint.reminded"} == {1}
     rows = Checkpoint.objects.in_bulk(waiting)
     for key, row in rows.items():
-        assert (row.reminder_count, happened[key, "checkpoint.reminded"]) == (1, 1), row
-        assert row.next_reminder_at > timezone.now(), row
+        assert (row.reminder_count, happened[key, "checkpoint.reminded"]) == (1, 1), key
+        assert row.next_reminder_at > timezone.now(), key
     mails = Counter(Delivery.objects.filter(occasion="reminder").values_list("checkpoint_id", "recipient"))
     assert set(mails.values()) == {1}
     assert {key for key, _ in mails} >= set(waiting)

@@ -51,7 +51,7 @@ def run_suite(tmp_path):
 @pytest.mark.parametrize(
     ("subset", "chosen"),
     [
-        ("", {"test_plain", "test_portable", "test_seen", "test_sent"}),
+        ("", {"test_plain", "test_portable", "test_sent"}),
         ("browser", {"test_seen"}),
         ("schemathesis", {"test_sent"}),
         ("ordinary", {"test_plain", "test_portable"}),
