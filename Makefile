@@ -18,7 +18,7 @@ VENV := .venv/bin/python
 help:
 	@echo "make run      start Holdpoint with demonstration data       PORT=8001"
 	@echo "make test     lint and all tests, on MariaDB and SQLite     ARGS=\"-k claim\""
-	@echo "make test-heavy    the promises at full size, some 17 minutes    ONLY=\"1 2\""
+	@echo "make test-heavy    the promises at full size, some 30 minutes    ONLY=\"1 2\""
 	@echo "make bench    speed against its floors, some 12 minutes     ONLY=sweep ROWS=20000"
 	@echo "make lint     style, types, migrations, deployment checks"
 	@echo "make format   repair what lint can repair"
