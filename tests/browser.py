@@ -1,6 +1,7 @@
 """A real Chromium for tests marked ``browser``."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -8,8 +9,8 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tools.system import chromium
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+@contextmanager
+def started_browser() -> Iterator[Browser]:
     program = chromium()
     if program is None:
         pytest.skip("Chromium is not installed.")

@@ -37,6 +37,16 @@ def counts_start_anew() -> None:
     limits.counter.forget()
 
 
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One for all tests of a run: Playwright keeps one event loop in its thread, and suffers no second."""
+    # Imported when asked for: most runs never need it.
+    from tests.browser import started_browser
+
+    with started_browser() as started:
+        yield started
+
+
 @pytest.fixture
 def acme(db: None) -> Tenant:
     return setup.create_tenant("acme", name="Acme", time_zone="Europe/Berlin")

@@ -326,9 +326,10 @@ def test_pages_are_read_in_order_off_an_index(
     row = ask()
     for number in range(5):
         row = lifecycle.comment(row, actor=program, text=str(number))
-    with connection.cursor() as cursor:
-        cursor.execute(f"ANALYZE TABLE {TABLE}" if connection.vendor == "mysql" else "ANALYZE")
-        cursor.fetchall()
+    if connection.vendor == "mysql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE TABLE {TABLE}")
+            cursor.fetchall()
     following = audit(api, page_size=2)["next"]
 
     for act in (

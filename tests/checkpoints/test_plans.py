@@ -55,9 +55,10 @@ def crowded(acme, globex):
             )
         )
     Checkpoint.objects.bulk_create(rows, batch_size=500)
-    with connection.cursor() as cursor:
-        cursor.execute(f"ANALYZE TABLE {TABLE}" if connection.vendor == "mysql" else "ANALYZE")
-        if connection.vendor == "mysql":
+    # On SQLite nobody does this in production, and what it finds would stay for the tests that follow.
+    if connection.vendor == "mysql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"ANALYZE TABLE {TABLE}")
             cursor.fetchall()
     return acme
 

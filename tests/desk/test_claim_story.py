@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from checkpoints.models import Checkpoint
 from tenants.models import User
-from tests.browser import Watched, browser  # noqa: F401 (a fixture)
+from tests.browser import Watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 SECRET = "correct-horse-battery"
@@ -17,7 +17,7 @@ DESKTOP = {"width": 1280, "height": 850}
 
 
 @pytest.fixture(params=[DESKTOP, PHONE], ids=["desktop", "phone"])
-def watched(request: pytest.FixtureRequest, browser: Browser, live_server: Any) -> Iterator[Watched]:  # noqa: F811
+def watched(request: pytest.FixtureRequest, browser: Browser, live_server: Any) -> Iterator[Watched]:
     context = browser.new_context(viewport=request.param, base_url=live_server.url)
     context.set_default_timeout(15_000)
     yield Watched(context.new_page(), live_server.url)

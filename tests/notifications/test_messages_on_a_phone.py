@@ -9,7 +9,6 @@ from checkpoints.models import Checkpoint, Priority
 from notifications.messages import compose
 from notifications.models import Delivery, Kind, Occasion
 from tenants.models import Core, Tenant
-from tests.browser import browser  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.browser
 TABLE = f"| {' | '.join('wide' * 9 for _ in range(9))} |\n{'|---' * 9}|"
@@ -40,7 +39,7 @@ def unwieldy_mail() -> str:
 
 @pytest.mark.parametrize("width", [390, 700])
 @pytest.mark.parametrize("colours", ["light", "dark"])
-def test_a_mail_fits_its_window_and_asks_nothing_from_elsewhere(browser: Browser, width, colours):  # noqa: F811
+def test_a_mail_fits_its_window_and_asks_nothing_from_elsewhere(browser: Browser, width, colours):
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=colours)
     page = context.new_page()
     requests: list[str] = []
