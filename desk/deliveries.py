@@ -51,7 +51,8 @@ class Newest(UncountedChangeList):
         rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
         # Not joined: a database that starts with the few tenants would sort all their messages.
         rows = rows.select_related(None).prefetch_related("tenant", "channel", "webhook")
-        return rows.annotate(event_type=KT("facts__body__type")).only(*READ).order_by("-id")
+        rows = rows.annotate(event_type=KT("facts__body__type")).only(*READ)
+        return rows.order_by("-id")
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[str]:
         return []
