@@ -154,9 +154,7 @@ def _sqlite(path: str) -> dict[str, Any]:
             # immediate ones queue up behind the busy timeout.
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
-            # The log is copied back every 16 MiB: at every 4, as is usual, writers wait for that too often.
-            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=4000; "
-            "PRAGMA foreign_keys=ON;",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
         },
         # Opening a file costs more than a query, and the last one to close it copies the whole log back.
         "CONN_MAX_AGE": 60,

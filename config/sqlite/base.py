@@ -1,7 +1,7 @@
 """SQLite with a gate in front of its writers.
 
 SQLite has one writer at a time. Whoever finds it busy sleeps for a while and looks again, longer each time, and is
-overtaken by whoever comes at the right moment: with eight writers some wait for half a second while the file is idle.
+overtaken by whoever comes at the right moment: with eight writers the slowest wait two or three times as long.
 Here writers stand in line before they begin: the threads of a process at a lock, the processes at a lock on a file.
 Where the line does not move, SQLite's own patience decides as ever.
 """
